@@ -1,0 +1,1 @@
+"""The command `gtr`: one file a command."""

@@ -1,0 +1,1 @@
+"""The three feature modalities of a table: semantic, structural and heuristic."""

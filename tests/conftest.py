@@ -1,0 +1,15 @@
+"""What all tests share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real table sets, which is not a part of this repository."""
+    folder = Path(os.environ.get("GTR_DATA", Path(__file__).parents[2] / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no real tables at {folder}; set GTR_DATA to a folder of them")
+    return folder
