@@ -1,0 +1,125 @@
+"""Files of arrays in the safetensors format: written in full and synced, opened by memory mapping, nothing pickled."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from gtr_gpu.errors import IndexFormatError
+from gtr_gpu.ragged import offsets_from_lengths
+
+_FORMAT_NAMES = {
+    torch.bool: "BOOL",
+    torch.uint8: "U8",
+    torch.float16: "F16",
+    torch.bfloat16: "BF16",
+    torch.int32: "I32",
+    torch.float32: "F32",
+    torch.int64: "I64",
+    torch.float64: "F64",
+}
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+    """Writes arrays of any shape, empty ones too, to one safetensors file and waits until it is on the disk.
+
+    The library's own writer is not used: it goes through a temporary file of mode 0600 whose name nobody could sweep
+    after a crash, hides a full disk behind an error of its own, and orders metadata at random. The same arrays give the
+    same bytes here.
+
+    Args:
+        path: The file, which must not exist.
+        arrays: Tensors by name, on any device, with one of the types bool, uint8, float16, bfloat16, int32, float32,
+            int64 and float64.
+        metadata: Texts to keep beside them.
+
+    Raises:
+        TypeError: A tensor has another type, or is sparse.
+        OSError: The file exists, or can't be written.
+    """
+    for name, array in arrays.items():
+        if array.dtype not in _FORMAT_NAMES or array.layout != torch.strided:
+            raise TypeError(f"array {name!r} must be dense and of one of {list(_FORMAT_NAMES)}, got {array.dtype}")
+    # Wide items first, so that every array starts at a multiple of its item size and can be mapped as it lies.
+    order = sorted(arrays, key=lambda name: (-arrays[name].element_size(), name))
+    header: dict[str, Any] = {"__metadata__": dict(sorted(metadata.items()))} if metadata else {}
+    end = 0
+    for name in order:
+        array = arrays[name]
+        start, end = end, end + array.numel() * array.element_size()
+        header[name] = {
+            "dtype": _FORMAT_NAMES[array.dtype],
+            "shape": list(array.shape),
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("xb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in order:
+            flat = arrays[name].detach().cpu().contiguous().reshape(-1)
+            file.write(flat.view(torch.uint8).numpy().data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_arrays(path: Path) -> dict[str, Tensor]:
+    """Opens a file of arrays by memory mapping: what isn't touched isn't read.
+
+    On Linux and macOS the arrays stay readable after the file's name is deleted. Changing one in place changes the
+    process's own copy, not the file.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        IndexFormatError: The file is truncated or of another kind.
+    """
+    with _opened(path) as file:
+        return {name: file.get_tensor(name) for name in sorted(file.keys())}
+
+
+def read_metadata(path: Path) -> dict[str, str]:
+    """The texts that `write_arrays` kept beside the arrays; errors as in `read_arrays`."""
+    with _opened(path) as file:
+        return dict(file.metadata() or {})
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except SafetensorError as error:
+        raise IndexFormatError(
+            f"{path} is truncated or not a safetensors file ({error}); build the index anew from its sources"
+        ) from error
+
+
+def pack_texts(texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+    """Texts as arrays.
+
+    Args:
+        texts: B texts.
+
+    Returns:
+        Their UTF-8 bytes one after the other `[T]`, uint8, and where each starts and the last ends `[B + 1]`, int64.
+    """
+    # A lone half of a surrogate pair can come from JSON sources and has to survive.
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    lengths = torch.tensor([len(item) for item in encoded], dtype=torch.int64)
+    return torch.from_numpy(np.frombuffer(b"".join(encoded), np.uint8).copy()), offsets_from_lengths(lengths)
+
+
+def unpack_texts(values: Tensor, offsets: Tensor) -> list[str]:
+    """The inverse of `pack_texts`: texts from bytes `[T]` and offsets `[B + 1]`."""
+    data, bounds = values.numpy().tobytes(), offsets.tolist()
+    return [data[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(bounds)]
