@@ -1,0 +1,170 @@
+"""Heuristic features: term counts of tables and questions, document frequencies, TF-IDF (x^heur)."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gtr_gpu.features.tokens import Numbers, terms
+from gtr_gpu.ops.lexical import term_counts
+from gtr_gpu.ragged import INDEX_DTYPE, OFFSET_DTYPE, Ragged, SparseMatrix, stack_sparse
+
+# Tokens that are counted at once; bounds the memory of a count to some hundred megabytes whatever the corpus.
+_BLOCK_TOKENS = 1 << 22
+
+
+class Vocabulary:
+    """Terms numbered in the order in which they were first seen; it only grows, so ids of old segments stay valid.
+
+    Attributes:
+        ids: The id of each term.
+    """
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        """Numbers known terms 0, 1, …; repeats are ignored."""
+        self.ids: dict[str, int] = {}
+        self.add(known)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __contains__(self, term: str) -> bool:
+        return term in self.ids
+
+    def add(self, found: Iterable[str]) -> list[int]:
+        """The ids of terms, new ones being numbered on."""
+        ids = self.ids
+        return [ids.setdefault(term, len(ids)) for term in found]
+
+    def known(self, found: Iterable[str]) -> list[int]:
+        """The ids of those terms that have one."""
+        ids = self.ids
+        return [ids[term] for term in found if term in ids]
+
+    def to_list(self, start: int = 0) -> list[str]:
+        """The terms from id `start` on, by id: all of them, or those added since there were `start`."""
+        return list(self.ids)[start:]
+
+
+@dataclass(frozen=True)
+class TermCounts:
+    """How often each term stands in each table.
+
+    Attributes:
+        counts: Occurrences in the schema (caption, description, header) and the cells, `[N, V]`, int32.
+        cell_counts: How many of each entry's occurrences are in cells, `[nnz]`, int32.
+    """
+
+    counts: SparseMatrix
+    cell_counts: Tensor
+
+    @property
+    def lengths(self) -> Tensor:
+        """The number of tokens of each table, `[N]`, int64."""
+        total = torch.zeros(len(self.counts.columns), dtype=torch.int64, device=self.counts.device)
+        return total.index_add_(0, self.counts.row_ids(), self.counts.weights.long())
+
+    def cell_terms(self) -> Ragged:
+        """The distinct terms in each table's cells, rising, N rows, int32: the evidence of edges of kind `cells`."""
+        in_cells = self.cell_counts > 0
+        lengths = torch.bincount(self.counts.row_ids()[in_cells], minlength=len(self.counts.columns))
+        return Ragged.from_lengths(self.counts.columns.values[in_cells], lengths)
+
+
+@dataclass(frozen=True)
+class QueryCounts:
+    """How often each known term stands in each question.
+
+    Attributes:
+        counts: Occurrences `[B, V]`, int32.
+        found: The words of each question that the vocabulary knows, `[B]`, int32.
+        total: The words of each question, `[B]`, int32.
+    """
+
+    counts: SparseMatrix
+    found: Tensor
+    total: Tensor
+
+
+def count_terms(
+    fields: Iterable[tuple[str, str]], vocabulary: Vocabulary, numbers: Numbers = "short", grow: bool = True
+) -> TermCounts:
+    """Counts the terms of tables, one pass over each text.
+
+    Args:
+        fields: Each table's schema text (caption, description, header) and its cells' text.
+        vocabulary: The numbering of terms; new terms are added to it where `grow`, and left out otherwise.
+        numbers: What numbers become; see `tokens.terms`.
+        grow: Whether new terms get an id.
+    """
+    number = vocabulary.add if grow else vocabulary.known
+    tokens, schema_lengths, all_lengths = array("i"), array("q"), array("q")
+    blocks: list[tuple[SparseMatrix, Tensor]] = []
+
+    def flush() -> None:
+        schema, lengths = _tensor(schema_lengths, OFFSET_DTYPE), _tensor(all_lengths, OFFSET_DTYPE)
+        rows = Ragged.from_lengths(_tensor(tokens, INDEX_DTYPE), lengths)
+        place = torch.arange(rows.values.numel()) - torch.repeat_interleave(rows.offsets[:-1], lengths)
+        blocks.append(term_counts(rows, len(vocabulary), place >= torch.repeat_interleave(schema, lengths)))
+        for buffer in (tokens, schema_lengths, all_lengths):
+            del buffer[:]
+
+    for schema_text, cell_text in fields:
+        schema_ids, cell_ids = number(terms(schema_text, numbers)), number(terms(cell_text, numbers))
+        tokens.extend(schema_ids)
+        tokens.extend(cell_ids)
+        schema_lengths.append(len(schema_ids))
+        all_lengths.append(len(schema_ids) + len(cell_ids))
+        if len(tokens) >= _BLOCK_TOKENS:
+            flush()
+    flush()
+    counts = stack_sparse([block for block, _ in blocks])
+    return TermCounts(counts, torch.cat([in_cells for _, in_cells in blocks]))
+
+
+def count_queries(queries: Sequence[str], vocabulary: Vocabulary, numbers: Numbers = "short") -> QueryCounts:
+    """Counts the known terms of questions; unknown ones only count in `total`."""
+    found: list[list[int]] = []
+    total: list[int] = []
+    for query in queries:
+        words = terms(query, numbers)
+        found.append(vocabulary.known(words))
+        total.append(len(words))
+    tokens = Ragged.from_rows(found)
+    counts, _ = term_counts(tokens, len(vocabulary))
+    return QueryCounts(counts, tokens.lengths.to(INDEX_DTYPE), torch.tensor(total, dtype=INDEX_DTYPE))
+
+
+def document_frequencies(counts: SparseMatrix) -> Tensor:
+    """The number of tables that hold each term, `[V]`, int64."""
+    return torch.bincount(counts.columns.values, minlength=counts.n_columns)
+
+
+def tfidf(counts: SparseMatrix, document_frequency: Tensor, n_documents: int, sublinear: bool = True) -> SparseMatrix:
+    """TF-IDF with rows of unit length: tf · (ln((1 + n) / (1 + df)) + 1), scikit-learn's smooth idf.
+
+    Args:
+        counts: Occurrences `[N, V]`, int32.
+        document_frequency: Tables that hold each term `[V]`, int64; at least V numbers.
+        n_documents: The number of tables n that `document_frequency` counts.
+        sublinear: Whether tf is 1 + ln(count) rather than the count, so that a column that repeats one word on every
+            row doesn't drown the others.
+
+    Returns:
+        The features x^heur `[N, V]`, float32; rows without terms are all zero.
+    """
+    idf = torch.log((1 + n_documents) / (1 + document_frequency.double())) + 1
+    tf = counts.weights.double()
+    if sublinear:
+        tf = 1 + tf.log()
+    rows = counts.with_weights(tf * idf[counts.columns.values]).normalized()
+    return rows.with_weights(rows.weights.float())
+
+
+def _tensor(buffer: array[int], dtype: torch.dtype) -> Tensor:
+    return torch.from_numpy(np.array(buffer)).to(dtype)
