@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 
@@ -17,14 +17,8 @@ class Stage(Protocol):
 class Progress(Protocol):
     """Where a long job reports its stages."""
 
-    def stage(self, name: str, total: int | None = None) -> "StageContext":
+    def stage(self, name: str, total: int | None = None) -> AbstractContextManager[Stage]:
         """Opens a stage of `total` items (None where that is not known yet)."""
-
-
-class StageContext(Protocol):
-    def __enter__(self) -> Stage: ...
-
-    def __exit__(self, *exc: object) -> bool | None: ...
 
 
 class _SilentStage:
