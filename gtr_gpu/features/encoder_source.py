@@ -180,7 +180,9 @@ def _pooling(folder: Path, family: str, name: str) -> str:
         )
     places = [str(module["path"]) for module in modules if str(module["type"]).endswith("Pooling")] or ["1_Pooling"]
     settings = _read_json(folder / places[0] / "config.json")
-    modes = {key.removeprefix("pooling_mode_") for key, on in settings.items() if key.startswith("pooling_mode_") and on}
+    modes = {
+        key.removeprefix("pooling_mode_") for key, on in settings.items() if key.startswith("pooling_mode_") and on
+    }
     if not modes and isinstance(settings.get("pooling_mode"), str):
         modes = {settings["pooling_mode"]}
     if modes in ({"cls_token"}, {"cls"}):

@@ -285,7 +285,9 @@ def _load(source: EncoderSource) -> tuple[Any, Any]:
             tokenizer = AutoTokenizer.from_pretrained(source.folder, local_files_only=True, trust_remote_code=False)
         except (OSError, ValueError, KeyError, RuntimeError, ImportError) as error:
             reason = " ".join(str(error).split())[:200]
-            raise GTRError(f"encoder {source.name!r} can't be loaded from {source.folder}: {reason}; {REMEDY}") from error
+            raise GTRError(
+                f"encoder {source.name!r} can't be loaded from {source.folder}: {reason}; {REMEDY}"
+            ) from error
     return model, tokenizer
 
 
