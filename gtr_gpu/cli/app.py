@@ -1,0 +1,68 @@
+"""The commands put together, and what happens to the errors that they raise."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from gtr_gpu.cli import add, common, demo, doctor, failures, index, info, rebuild, remove, search, verify
+
+app = typer.Typer(name="gtr", add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
+for command in (index, search, add, remove, rebuild, info, verify, doctor, demo):
+    app.command(command.__name__.rpartition(".")[2])(command.run)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show tracebacks and every log line (or GTR_DEBUG=1).")
+    ] = False,
+) -> None:
+    """Find the few tables, among very many, that together answer a question."""
+    if version:
+        typer.echo(f"gtr {common.version()}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(2)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Runs one command.
+
+    Args:
+        args: The words after `gtr`; those of the process where None.
+
+    Returns:
+        The exit status: 0, 2 for a mistake of the user, 130 for Ctrl-C, 1 for what the machine refuses (a full disk,
+        a missing right), 70 for a bug, 141 where the reader of a pipe has gone.
+    """
+    words, debug = _take_debug(list(sys.argv[1:] if args is None else args))
+    with common.quiet_libraries(debug):
+        return failures.guarded(lambda: _invoke(words), debug)
+
+
+def _invoke(words: list[str]) -> int:
+    # Not `app()`: that would print errors in its own way, with a traceback or a box.
+    command = typer.main.get_command(app)
+    try:
+        with command.make_context("gtr", words) as context:
+            command.invoke(context)
+    except typer.Exit as end:
+        return int(end.exit_code)
+    finally:
+        sys.stdout.flush()
+    return 0
+
+
+def _take_debug(words: list[str]) -> tuple[list[str], bool]:
+    """Takes `--debug` out of the words, wherever it stands before a `--`."""
+    options = words[: words.index("--")] if "--" in words else words
+    debug = "--debug" in options or os.environ.get("GTR_DEBUG", "0") not in ("", "0")
+    return [word for word in options if word != "--debug"] + words[len(options) :], debug

