@@ -14,8 +14,8 @@ from typing import Any
 from gtr_gpu.config import Config
 from gtr_gpu.tables.table import Table
 
-# Invisible characters that carry no text: zero-width space, word joiner, byte order mark, soft hyphen, and the marks that
-# steer the direction of writing (which can also disguise text on a terminal).
+# Invisible characters that carry no text: zero-width space, word joiner, byte order mark, soft hyphen, and the marks
+# that steer the direction of writing (which can also disguise text on a terminal).
 _INVISIBLE = "\u200b\u2060\ufeff\u00ad\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069"
 # The zero-width joiners shape Arabic, Indic scripts and emoji; next to ASCII they are litter.
 _JOINERS = r"(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
@@ -116,9 +116,9 @@ def _take(rows: Iterator[Sequence[object]], width: int, limits: Limits) -> tuple
 def clean_text(value: object) -> str:
     r"""The text of a cell, a name or a caption.
 
-    None, NaN and NaT are empty. Whole floats lose their `.0`, because spreadsheets and data frames keep years and counts
-    as floats; other floats are written as short as they read back. A date without a time is the date alone. Lists and
-    mappings become compact JSON, other bytes than text their number.
+    None, NaN and NaT are empty. Whole floats lose their `.0`, because spreadsheets and data frames keep years and
+    counts as floats; other floats are written as short as they read back. A date without a time is the date alone.
+    Lists and mappings become compact JSON, bytes that are no text their number.
 
     In texts, carriage returns and other line ends become `\n`, tabs and the wide or hard spaces a space; other control
     characters and zero-width characters are removed (joiners between letters outside ASCII stay, since Persian, Indic
@@ -133,7 +133,7 @@ def clean_text(value: object) -> str:
     return text.strip()
 
 
-def _to_text(value: object) -> str:  # noqa: C901 (one line a type)
+def _to_text(value: object) -> str:
     if value is None or value != value:  # NaN and NaT differ from themselves
         return ""
     if isinstance(value, bool):
@@ -178,21 +178,6 @@ def _jsonable(value: Any) -> Any:  # noqa: ANN401 (any nested value)
         return [_jsonable(item) for item in value]
     if isinstance(value, set | frozenset):
         return sorted((_jsonable(item) for item in value), key=str)
-    return value if isinstance(value, bool | int) else clean_text(value)
-
-
-def readable_name(name: str) -> str:
-    """A file's or sheet's name as a caption: without its folder and extensions, underscores and dashes as spaces."""
-    stem = name.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1]
-    while (match := re.search(r"(?<=.)\.[A-Za-z][A-Za-z0-9]{0,7}$", stem)) is not None:
-        stem = stem[: match.start()]
-    return " ".join(re.sub(r"[_\-–—]+", " ", clean_text(stem)).split())  # noqa: RUF001 (dashes that file names hold)
-
-
-def join_captions(*parts: str) -> str:
-    """Captions of a whole and its parts as one, `a - b`, without empty and repeated ones."""
-    kept: list[str] = []
-    for part in (clean_text(part) for part in parts):
-        if part and part.casefold() not in {other.casefold() for other in kept}:
-            kept.append(part)
-    return " - ".join(kept)
+    if value is None or isinstance(value, bool | int) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return clean_text(value)

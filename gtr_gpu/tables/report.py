@@ -77,11 +77,17 @@ class Reading:
         limits: How many rows of a table are kept.
         report: The counts of the whole reading.
         strict: Whether the first failure ends the reading.
+        root: What comes before a file's name in messages: the folder that it was found in.
     """
 
     limits: Limits
     report: ReadReport = field(default_factory=ReadReport)
     strict: bool = False
+    root: str = ""
+
+    def place(self, name: str) -> str:
+        """Where something was read from, for messages."""
+        return self.root + name
 
     def failed(self, place: str, reason: str) -> None:
         """Reports a file, a sheet or a database table that cannot be read.
@@ -90,7 +96,7 @@ class Reading:
             GTRError: The reading is strict.
         """
         self._stop_if_strict(place, reason)
-        self.report.failed.append((place, reason))
+        self.report.failed.append((self.place(place), reason))
 
     def line_failed(self, place: str, reason: str) -> None:
         """Reports a line that is no table.
@@ -101,8 +107,8 @@ class Reading:
         self._stop_if_strict(place, reason)
         self.report.lines_failed += 1
         if len(self.report.line_failures) < _EXAMPLES:
-            self.report.line_failures.append((place, reason))
+            self.report.line_failures.append((self.place(place), reason))
 
     def _stop_if_strict(self, place: str, reason: str) -> None:
         if self.strict:
-            raise GTRError(f"{place} can't be read: {reason}; mend or remove it, or read without --strict")
+            raise GTRError(f"{self.place(place)} can't be read: {reason}; mend or remove it, or read without --strict")

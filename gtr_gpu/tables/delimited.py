@@ -1,0 +1,139 @@
+"""CSV, TSV and their relatives: encoding, delimiter, quoting and header are found out."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from gtr_gpu.errors import UnreadableSource
+from gtr_gpu.tables.headers import SAMPLE_ROWS, common_width, count_title_rows, has_header
+from gtr_gpu.tables.naming import join_captions, readable_name
+from gtr_gpu.tables.normalize import make_table
+from gtr_gpu.tables.report import Reading
+from gtr_gpu.tables.streams import open_text
+from gtr_gpu.tables.table import Table
+
+MAX_CELL = 1 << 26
+DELIMITERS = ",;\t|"
+_SAMPLE = 65_536
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a delimited file is written.
+
+    Attributes:
+        delimiter: The character between cells.
+        quoted: Whether `"` around a cell is a quotation mark.
+    """
+
+    delimiter: str
+    quoted: bool
+
+
+def read_delimited(path: Path, name: str, reading: Reading) -> Iterator[Table]:
+    """Reads one table from a delimited text file, plain, gzip or zstandard.
+
+    The delimiter is the one of comma, semicolon, tab and bar that cuts the first 64 KB into rows of most equal length
+    (an Excel line `sep=;` decides). Rows over the table with one text only are its caption, see `count_title_rows`;
+    `has_header` says whether the next row is the header. Without one, all names are empty. Where each row has one cell
+    more than the header, the first column is of row names, as R writes them.
+
+    Args:
+        path: The file.
+        name: Its name, for the id and the caption.
+        reading: Limits and report.
+
+    Raises:
+        UnreadableSource: The file is empty, binary, or has a cell of more than 64 million characters.
+    """
+    # A limit of the whole process, which is only ever raised.
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
+    with open_text(path) as text:
+        sample = text.read(_SAMPLE)
+        complete = len(sample) < _SAMPLE
+        said = re.match(r'\ufeff?"?sep=(.)"?\r?\n', sample)
+        dialect = find_dialect(sample[said.end() :] if said else sample, complete, said.group(1) if said else None)
+        lines = itertools.chain(io.StringIO(sample[said.end() :] if said else sample, newline=""), text)
+        rows = _rows(_whole_lines(lines), dialect)
+        try:
+            yield _to_table(rows, name, reading)
+        except csv.Error as error:
+            raise UnreadableSource(
+                f"it can't be cut into cells ({error}); a closing quotation mark may be missing"
+            ) from None
+
+
+def _to_table(rows: Iterator[list[str]], name: str, reading: Reading) -> Table:
+    first = list(itertools.islice(rows, SAMPLE_ROWS))
+    n_titles = count_title_rows(first)
+    titles = [cell for row in first[:n_titles] for cell in row if cell.strip()]
+    body = first[n_titles:]
+    header: list[str] = []
+    if body and has_header(body[0], body[1:]):
+        header = body.pop(0)
+        if body and len(header) + 1 == common_width(body) == min(map(len, body)):
+            header = ["", *header]
+    caption = join_captions(*titles) or readable_name(name)
+    return make_table(
+        name, header, itertools.chain(body, rows), reading.limits, caption=caption, source=reading.place(name)
+    )
+
+
+def _rows(lines: Iterator[str], dialect: Dialect) -> Iterator[list[str]]:
+    quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if dialect.quoted else csv.QUOTE_NONE
+    reader = csv.reader(lines, delimiter=dialect.delimiter, quoting=quoting, skipinitialspace=True)
+    return (row for row in reader if row and (len(row) > 1 or row[0].strip()))
+
+
+def _whole_lines(lines: Iterator[str]) -> Iterator[str]:
+    """Joins the line that the end of the sample cut in two."""
+    rest = ""
+    for line in lines:
+        line = rest + line
+        rest = ""
+        if line.endswith(("\n", "\r")):
+            yield line
+        else:
+            rest = line
+    if rest:
+        yield rest
+
+
+def find_dialect(sample: str, complete: bool = True, delimiter: str | None = None) -> Dialect:
+    """Finds out how a delimited text is written.
+
+    Args:
+        sample: Its beginning.
+        complete: Whether that is all of it; otherwise its last line is not looked at.
+        delimiter: The delimiter, where it is known.
+    """
+    if not complete:
+        sample = sample[: max(sample.rfind("\n"), sample.rfind("\r")) + 1] or sample
+    best, best_score = Dialect(delimiter or ",", _is_quoted(sample, delimiter or ",")), (0.5, 0)
+    for candidate in delimiter or DELIMITERS:
+        dialect = Dialect(candidate, _is_quoted(sample, candidate))
+        try:
+            lines = io.StringIO(sample, newline="")
+            widths = [len(row) for row in itertools.islice(_rows(lines, dialect), SAMPLE_ROWS)]
+        except csv.Error:
+            continue
+        width = common_width([[""] * width for width in widths])
+        score = (widths.count(width) / max(len(widths), 1), width)
+        if width > 1 and score > best_score:
+            best, best_score = dialect, score
+    return best
+
+
+def _is_quoted(sample: str, delimiter: str) -> bool:
+    """Whether quotation marks that open a cell are closed again; inches and stray marks are not."""
+    mark = re.escape(delimiter)
+    opened = len(re.findall(rf'(?:^|{mark}) *"', sample, re.MULTILINE))
+    closed = len(re.findall(rf'" *(?:{mark}|\r?$)', sample, re.MULTILINE))
+    return opened <= 2 * closed

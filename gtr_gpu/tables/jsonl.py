@@ -1,0 +1,102 @@
+"""JSON lines: one table a line, in this project's fields or in those of the MultiTableQA release."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gtr_gpu.errors import UnreadableSource
+from gtr_gpu.tables.normalize import make_table
+from gtr_gpu.tables.report import Reading
+from gtr_gpu.tables.streams import open_binary
+from gtr_gpu.tables.table import Table
+
+MAX_LINE = 1 << 28
+
+# Everything else is metadata, which no method reads; above all questions, pages and origins, which are labels.
+_TEXT_FIELDS = frozenset({"table_id", "table_idx", "caption", "description", "header", "rows", "table", "n_rows"})
+_DOTTED = frozenset({"table.header", "table.rows"})
+
+
+def read_jsonl(path: Path, name: str, reading: Reading) -> Iterator[Table]:
+    """Reads `{"table_id", "caption", "header", "rows", "description"?, ...}` or the MultiTableQA release's lines.
+
+    The latter are `{"table_idx", "caption", "table": {"header", "rows"}, ...}`. Other fields become metadata. A line
+    that is no table is reported with its number, and the next one is read.
+
+    Args:
+        path: The file; plain, gzip or zstandard.
+        name: Its name in messages.
+        reading: Limits and report.
+
+    Raises:
+        UnreadableSource: A line of more than 256 MB, or a file that is not text.
+    """
+    with open_binary(path) as stream:
+        number = 0
+        while line := stream.readline(MAX_LINE):
+            number += 1
+            if len(line) >= MAX_LINE and not line.endswith(b"\n"):
+                raise UnreadableSource(f"line {number} is longer than {MAX_LINE >> 20} MB")
+            if not line.strip():
+                continue
+            place = f"{name}:{number}"
+            try:
+                yield _to_table(line, reading.place(place), reading)
+            except UnreadableSource as error:
+                if number == 1 and b"\0" in line:
+                    raise UnreadableSource("it is a binary file, not JSON lines") from None
+                reading.line_failed(place, str(error))
+
+
+def _to_table(line: bytes, place: str, reading: Reading) -> Table:
+    fields = _parse(line)
+    table_id = fields.get("table_id", fields.get("table_idx"))
+    if table_id is None or isinstance(table_id, list | dict | bool) or str(table_id) == "":
+        raise UnreadableSource("it has no table_id (or table_idx)")
+    body = fields.get("table", fields)
+    if not isinstance(body, Mapping):
+        raise UnreadableSource("its field table must be an object with header and rows")
+    header = body.get("header", fields.get("table.header"))
+    rows = body.get("rows", fields.get("table.rows"))
+    if not isinstance(header, list):
+        raise UnreadableSource("its header must be a list of names")
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+        raise UnreadableSource("its rows must be lists of cells")
+    n_rows = fields.get("n_rows")
+    return make_table(
+        str(table_id),
+        header,
+        rows,
+        reading.limits,
+        caption=_text(fields, "caption"),
+        description=_text(fields, "description"),
+        source=place,
+        n_rows=n_rows if isinstance(n_rows, int) and n_rows > len(rows) else len(rows),
+        metadata={key: value for key, value in fields.items() if key not in _TEXT_FIELDS and key not in _DOTTED},
+    )
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(line.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise UnreadableSource("it is not valid UTF-8") from None
+    except json.JSONDecodeError as error:
+        raise UnreadableSource(f"it is not valid JSON ({error.msg} at column {error.colno})") from None
+    except (RecursionError, ValueError) as error:
+        raise UnreadableSource(f"it is not valid JSON ({error})") from None
+    if not isinstance(fields, dict):
+        raise UnreadableSource("it is not a JSON object")
+    return fields
+
+
+def _text(fields: Mapping[str, Any], key: str) -> str:
+    value = fields.get(key)
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise UnreadableSource(f"its {key} must be a text")
+    return value

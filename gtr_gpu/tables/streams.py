@@ -1,0 +1,153 @@
+"""Files as streams: compressed ones opened, encodings found out, binary ones told by their first bytes."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, cast
+
+from gtr_gpu.errors import UnreadableSource
+
+_SAMPLE = 65_536
+_CHUNK = 1 << 20
+_BOMS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_MAGIC = (
+    (b"PK\x03\x04", "zip"),
+    (b"PK\x05\x06", "zip"),
+    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "ole"),
+    (b"PAR1", "parquet"),
+    (b"ARROW1", "arrow"),
+    (b"\xff\xff\xff\xff", "arrow stream"),
+    (b"SQLite format 3\0", "sqlite"),
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"%PDF-", "pdf"),
+    (b"\x89PNG", "png"),
+)
+_CONTROL = bytes(code for code in range(32) if code not in b"\t\n\r\x0b\x0c\x1b\x1a")
+
+
+def file_head(path: Path, size: int = 64) -> bytes:
+    """The first bytes of a file, as they are on disk."""
+    with path.open("rb") as file:
+        return file.read(size)
+
+
+def kind_by_magic(head: bytes) -> str:
+    """The kind of file that begins with these bytes, or the empty string."""
+    if head[8:12] == b"DUCK":
+        return "duckdb"
+    return next((kind for magic, kind in _MAGIC if head.startswith(magic)), "")
+
+
+def open_binary(path: Path) -> IO[bytes]:
+    """Opens a file for reading; gzip and zstandard are told by their first bytes and decompressed as a stream."""
+    kind = kind_by_magic(file_head(path))
+    if kind == "gzip":
+        return cast(IO[bytes], gzip.open(path, "rb"))
+    if kind == "zstd":
+        import zstandard
+
+        decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
+        reader = decompressor.stream_reader(path.open("rb"), read_across_frames=True, closefd=True)
+        return io.BufferedReader(cast(io.RawIOBase, reader), _CHUNK)
+    return path.open("rb")
+
+
+@contextmanager
+def readable() -> Iterator[None]:
+    """Turns what goes wrong inside, while a file is opened or read, into an `UnreadableSource` with a plain reason."""
+    try:
+        yield
+    except EOFError:
+        raise UnreadableSource("it is truncated, its compressed data end too early") from None
+    except ModuleNotFoundError as error:
+        raise UnreadableSource(
+            f"reading it needs the package {error.name}; install it with `pip install 'gtr-gpu[readers]'`"
+        ) from None
+    except zlib.error as error:
+        raise UnreadableSource(f"its compressed data are damaged ({error})") from None
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise
+        raise UnreadableSource((error.strerror or str(error)).lower()) from None
+    except Exception as error:
+        if type(error).__name__ == "ZstdError":
+            raise UnreadableSource(f"its compressed data are damaged ({error})") from None
+        raise
+
+
+def open_text(path: Path) -> io.TextIOWrapper:
+    """Opens a text file in whatever encoding it is, line ends untouched.
+
+    A byte order mark decides, else UTF-8 if the whole file is that, else UTF-16 if every other byte is NUL, else what
+    charset-normalizer finds. Bytes that do not fit become U+FFFD.
+
+    Raises:
+        UnreadableSource: The file is empty or is not text.
+    """
+    with open_binary(path) as stream:
+        encoding = find_encoding(stream)
+    return io.TextIOWrapper(open_binary(path), encoding=encoding, errors="replace", newline="")
+
+
+def find_encoding(stream: IO[bytes]) -> str:
+    """The encoding of a text, see `open_text`; reads the stream to its end.
+
+    Raises:
+        UnreadableSource: The stream is empty or is not text.
+    """
+    sample = stream.read(_SAMPLE)
+    if not sample.strip():
+        raise UnreadableSource("it is empty")
+    for mark, encoding in _BOMS:
+        if sample.startswith(mark):
+            return encoding
+    if utf16 := _utf16_without_mark(sample):
+        return utf16
+    if len(sample) - len(sample.translate(None, _CONTROL)) > len(sample) // 100:
+        kind = kind_by_magic(sample)
+        raise UnreadableSource(f"it is a binary file{f' ({kind})' if kind else ''}, not text")
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    chunk = sample
+    while chunk:
+        try:
+            decoder.decode(chunk)
+        except UnicodeDecodeError as error:
+            start = max(error.start - _SAMPLE // 2, 0)
+            return _guess_encoding(bytes(error.object[start : start + _SAMPLE]))
+        chunk = stream.read(_CHUNK)
+    return "utf-8"
+
+
+def _utf16_without_mark(sample: bytes) -> str:
+    """The byte order of UTF-16 text that is mostly Latin, whose every other byte is NUL."""
+    pairs = len(sample) // 2
+    for encoding, first in (("utf-16-le", 1), ("utf-16-be", 0)):
+        if pairs and sample[first::2].count(0) > 0.7 * pairs and sample[1 - first :: 2].count(0) < 0.1 * pairs:
+            return encoding
+    return ""
+
+
+def _guess_encoding(sample: bytes) -> str:
+    text = sample.decode("utf-8", "replace")
+    wrong = text.count("\ufffd")
+    # A few damaged bytes among much good UTF-8 do not make it another encoding.
+    if sum(ord(character) > 127 for character in text) - wrong > 10 * wrong:
+        return "utf-8"
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(sample).best()
+    return best.encoding if best else "cp1252"
