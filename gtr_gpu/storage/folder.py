@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import shlex
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,11 +21,16 @@ from gtr_gpu.storage.transaction import Transaction, is_ours
 
 T = TypeVar("T")
 
-ENCODINGS_NAME = "encodings"
-"""The folder of encodings that an interrupted build leaves for the next one; writers neither read nor sweep it here."""
-
 _ATTEMPTS = 100
-_USER_ERRORS = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG}
+_UNFIT_PLACE = {
+    errno.EACCES,
+    errno.EEXIST,
+    errno.ENAMETOOLONG,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.EPERM,
+    errno.EROFS,
+}
 _CHUNK = 1 << 20
 
 
@@ -125,30 +132,14 @@ class IndexFolder:
             GTRError: Another writer is at work, the folder holds other things, or an index without `overwrite`.
             IndexFormatError: Without `create`, as in `read_manifest`.
         """
-        self._check_place(create, overwrite)
-        new_folders = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
-        try:
-            with ExitStack() as stack:
-                try:
-                    self.path.mkdir(parents=True, exist_ok=True)
-                    stack.enter_context(writer_lock(self.path, timeout))
-                except OSError as error:
-                    if error.errno not in _USER_ERRORS:
-                        raise
-                    raise GTRError(f"{self.path} can't be written: {error.strerror}; give another folder") from error
-                # Another writer may have committed before the lock was ours.
-                self._check_place(create, overwrite)
-                transaction = Transaction(self.path, self._current())
-                transaction.sweep()
-                try:
-                    yield transaction
-                finally:
-                    transaction.sweep()
-                    self._leave_no_lock()
-        finally:
-            for folder in new_folders:
-                with suppress(OSError):  # it holds an index, or what an interrupted build keeps
-                    folder.rmdir()
+        with ExitStack() as stack:
+            try:
+                transaction = self._enter(stack, create, overwrite, timeout)
+            except OSError as error:
+                if error.errno not in _UNFIT_PLACE:
+                    raise
+                raise GTRError(f"{self.path} can't be written: {error.strerror}; give another folder") from error
+            yield transaction
 
     def copy_to(self, target: str | os.PathLike[str], overwrite: bool = False) -> Manifest:
         """Copies the newest state into a folder of its own, which becomes an index at the end and not before.
@@ -167,13 +158,23 @@ class IndexFolder:
         if self.path.resolve() == Path(target).resolve():
             raise GTRError(f"{self.path} can't be copied onto itself; give another folder")
         with IndexFolder(target).writer(create=True, overwrite=overwrite) as transaction:
+            copy = partial(transaction.copy, self.path)
+            return transaction.commit(self.open_snapshot(lambda manifest: manifest.with_files(copy)))
 
-            def copy(manifest: Manifest) -> Manifest:
-                for entry in manifest.entries():
-                    transaction.copy(self.path, entry)
-                return manifest
-
-            return transaction.commit(self.open_snapshot(copy))
+    def _enter(self, stack: ExitStack, create: bool, overwrite: bool, timeout: float) -> Transaction:
+        """Begins a transaction that ends with the stack."""
+        self._check_place(create, overwrite)
+        for folder in [folder for folder in (self.path, *self.path.parents) if not folder.exists()][::-1]:
+            folder.mkdir(exist_ok=True)
+            stack.callback(_remove_if_empty, folder)
+        stack.enter_context(writer_lock(self.path, timeout))
+        stack.callback(self._leave_no_lock)
+        # Another writer may have committed before the lock was ours.
+        self._check_place(create, overwrite)
+        transaction = Transaction(self.path, self._current())
+        transaction.sweep()
+        stack.callback(transaction.sweep)
+        return transaction
 
     def _current(self) -> Manifest | None:
         try:
@@ -215,7 +216,7 @@ class IndexFolder:
 
     def _parse(self) -> Manifest:
         """The newest manifest, its files unchecked."""
-        build = f"build one with `gtr index SOURCE --out {self.path}`"
+        build = f"build one with `gtr index SOURCE --out {shlex.quote(str(self.path))}`"
         try:
             return Manifest.from_bytes((self.path / MANIFEST_NAME).read_bytes(), str(self.path))
         except FileNotFoundError:
@@ -251,5 +252,10 @@ class IndexFolder:
             raise IndexFormatError(f"{path} must have {entry.size:,} bytes but has {status.st_size:,}; {remedy}")
 
 
+def _remove_if_empty(folder: Path) -> None:
+    with suppress(OSError):  # it holds an index, or what an interrupted build keeps
+        folder.rmdir()
+
+
 def _left_by_a_build(names: set[str]) -> bool:
-    return LOCK_NAME in names or ENCODINGS_NAME in names or any(is_ours(name) for name in names)
+    return LOCK_NAME in names or any(is_ours(name) for name in names)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from gtr_gpu.errors import IndexFormatError
@@ -92,6 +93,14 @@ class Manifest:
             yield from segment.files.values()
         yield from self.files.values()
 
+    def with_files(self, change: Callable[[FileEntry], FileEntry]) -> Manifest:
+        """The same state with every file changed into another, in the order of `entries`."""
+        segments = tuple(
+            replace(segment, files={role: change(entry) for role, entry in segment.files.items()})
+            for segment in self.segments
+        )
+        return replace(self, segments=segments, files={role: change(entry) for role, entry in self.files.items()})
+
     def to_bytes(self) -> bytes:
         """The manifest as indented JSON.
 
@@ -119,7 +128,7 @@ class Manifest:
         except (ValueError, RecursionError):
             raise DamagedManifestError(
                 f"{folder} holds a damaged index: its {MANIFEST_NAME} is truncated or not JSON; restore it, or build "
-                f"the index anew with `gtr index SOURCE --out {folder} --overwrite`"
+                f"the index anew with `gtr index SOURCE --out {shlex.quote(folder)} --overwrite`"
             ) from None
         try:
             if not isinstance(values, dict) or values.pop("format", None) != FORMAT_NAME:

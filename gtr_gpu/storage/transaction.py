@@ -73,28 +73,26 @@ class Transaction:
         return entry
 
     def copy(self, source: Path, entry: FileEntry) -> FileEntry:
-        """Takes in a file of another index, under the same name; does nothing where that is done already.
+        """Takes in a file of the index at `source`, under a name of its own.
 
         Raises:
-            FileNotFoundError: The file is gone, as after a change of the other index.
+            FileNotFoundError: The file is gone, as after a change of that index.
             IndexFormatError: Its bytes don't have the checksum of its entry.
         """
-        if self._sealed.get(entry.name) == entry:
-            return entry
-        self._made.add(entry.name)
-        digest = hashlib.sha256()
-        with (source / entry.name).open("rb") as old, (self.folder / entry.name).open("xb") as new:
-            while chunk := old.read(_CHUNK):
-                digest.update(chunk)
-                new.write(chunk)
-            new.flush()
-            os.fsync(new.fileno())
+        with (source / entry.name).open("rb") as old:
+            name = re.sub(r"[0-9a-f]{8}(?=\.)", secrets.token_hex(4), entry.name)
+            self._made.add(name)
+            digest = hashlib.sha256()
+            with (self.folder / name).open("xb") as new:
+                while chunk := old.read(_CHUNK):
+                    digest.update(chunk)
+                    new.write(chunk)
+                new.flush()
+                os.fsync(new.fileno())
         if digest.hexdigest() != entry.checksum:
-            raise IndexFormatError(
-                f"{source / entry.name} is damaged: its checksum is not the manifest's; see `gtr verify`"
-            )
-        self._sealed[entry.name] = entry
-        return entry
+            raise IndexFormatError(f"{source / entry.name} is damaged: `gtr verify` lists what else is")
+        self._sealed[name] = dataclasses.replace(entry, name=name)
+        return self._sealed[name]
 
     def commit(self, manifest: Manifest) -> Manifest:
         """Makes a state the index's newest, at once and for good, and deletes the files that it doesn't name.
