@@ -11,47 +11,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from gtr_gpu.progress import Stage
+from gtr_gpu.progress import Clock, Silent, Stage
 
 LINE_SECONDS = 5.0
 LINE_SHARE = 0.1
 
 
-class Timed:
-    """Counts the seconds of each stage, and draws nothing.
-
-    Attributes:
-        seconds: Wall seconds by the name of the stage, in the order in which the stages began.
-    """
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str, total: int | None = None) -> Iterator[Stage]:
-        """Opens a stage of `total` items (None where that is not known yet)."""
-        self.seconds.setdefault(name, 0.0)
-        start = time.perf_counter()
-        try:
-            with self._draw(name, total) as drawing:
-                yield drawing
-        finally:
-            self.seconds[name] += time.perf_counter() - start
-
-    def close(self) -> None:
-        """Ends the drawing."""
-
-    @contextmanager
-    def _draw(self, name: str, total: int | None) -> Iterator[Stage]:
-        yield _Nothing()
-
-
-class _Nothing:
-    def advance(self, amount: int = 1) -> None:
-        pass
-
-
-class Lines(Timed):
+class Lines:
     """Plain lines for a log: at a stage's start and end, and in between at most one every 5 seconds and tenth part.
 
     Args:
@@ -60,12 +26,12 @@ class Lines(Timed):
     """
 
     def __init__(self, write: Callable[[str], None] | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        super().__init__()
         self._write = write or _to_stderr
         self._clock = clock
 
     @contextmanager
-    def _draw(self, name: str, total: int | None) -> Iterator[Stage]:
+    def stage(self, name: str, total: int | None = None) -> Iterator[Stage]:
+        """Opens a stage of `total` items (None where that is not known yet)."""
         stage = _LineStage(name, total, self._write, self._clock)
         yield stage
         stage.end()
@@ -102,11 +68,10 @@ class _LineStage:
         self.write(f"{self.name}:{count} {duration(seconds)}")
 
 
-class Bars(Timed):
+class Bars:
     """Bars with a rate and the remaining time, on a terminal."""
 
     def __init__(self, console: Console | None = None) -> None:
-        super().__init__()
         self._progress = Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),
@@ -118,7 +83,8 @@ class Bars(Timed):
         self._started = False
 
     @contextmanager
-    def _draw(self, name: str, total: int | None) -> Iterator[Stage]:
+    def stage(self, name: str, total: int | None = None) -> Iterator[Stage]:
+        """Opens a stage of `total` items (None where that is not known yet)."""
         if not self._started:
             self._progress.start()
             self._started = True
@@ -127,8 +93,10 @@ class Bars(Timed):
         done = self._progress.tasks[self._progress.task_ids.index(task)].completed
         self._progress.update(task, total=max(done, 1), completed=max(done, 1))
 
-    def close(self) -> None:
-        """Leaves the bars as they are."""
+    def __enter__(self) -> Bars:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
         self._progress.stop()
 
 
@@ -153,13 +121,13 @@ class _Rate(ProgressColumn):
 
 
 @contextmanager
-def drawn(quiet: bool) -> Iterator[Timed]:
-    """The drawing that fits: none where `quiet`, bars where stderr is a terminal, else lines."""
-    drawing = Timed() if quiet else Bars() if sys.stderr.isatty() else Lines()
-    try:
-        yield drawing
-    finally:
-        drawing.close()
+def drawn(quiet: bool) -> Iterator[Clock]:
+    """Draws what fits: nothing where `quiet`, bars where stderr is a terminal, else lines; keeps the seconds."""
+    if quiet or not sys.stderr.isatty():
+        yield Clock(Silent() if quiet else Lines())
+        return
+    with Bars() as bars:
+        yield Clock(bars)
 
 
 def rate_text(rate: float) -> str:

@@ -27,7 +27,7 @@ class BuildSummary:
         index: Where the index is.
         n_tables: How many tables it holds.
         read: What the readers counted.
-        left_out: What the build left out, by the names of `GTRIndex.summary`.
+        left_out: What the build left out, counted, by the names of `GTRIndex.summary`.
         notes: Sentences of the build.
         seconds: Wall seconds of each stage.
         total_seconds: Wall seconds of all.
@@ -37,7 +37,7 @@ class BuildSummary:
     index: Path
     n_tables: int
     read: ReadReport
-    left_out: Mapping[str, Any]
+    left_out: Mapping[str, int]
     notes: list[str]
     seconds: Mapping[str, float]
     total_seconds: float
@@ -84,14 +84,26 @@ def _facts(summary: BuildSummary) -> Iterator[tuple[str, str]]:
     if read.rows > read.rows_kept:
         rows += f", {read.rows - read.rows_kept:,} left out beyond the row limit (in {read.tables_cut:,} tables)"
     yield "rows", rows
-    for name, value in summary.left_out.items():
-        yield "left out", f"{name.replace('_', ' ')}: {value:,}" if isinstance(value, int) else f"{name}: {value}"
+    for text in left_out_texts(summary.left_out):
+        yield "left out", text
     for text in summary.notes:
         yield "note", visible(text)
     stages = ", ".join(f"{name} {duration(value)}" for name, value in summary.seconds.items())
     yield "time", duration(summary.total_seconds) + (f" ({stages})" if stages else "")
     if summary.peak_memory is not None:
         yield "memory", f"{summary.peak_memory / 1e9:.2f} GB at most"
+
+
+def left_out_texts(counts: Mapping[str, int]) -> Iterator[str]:
+    """What the encoder did not read, in words; nothing where it read all."""
+    if tables := counts.get("tables_beyond_window", 0):
+        rows = counts.get("rows_beyond_window", 0)
+        yield f"{tables:,} tables are longer than the encoder's window: {rows:,} of their rows only count as words"
+    if tables := counts.get("headers_beyond_window", 0):
+        names = counts.get("names_beyond_window", 0)
+        yield f"{tables:,} headers are wider than the encoder's window: {names:,} column names only count as words"
+    if tables := counts.get("leads_beyond_window", 0):
+        yield f"{tables:,} captions or descriptions are longer than the encoder's window, and cut for it"
 
 
 def failures_to_json(read: ReadReport) -> dict[str, Any]:

@@ -42,7 +42,7 @@ class FakeIndex:
         self.tables = list(tables)
         self.config = Config()
         self.notes: list = []
-        self.summary = {"tables_longer_than_window": 1}
+        self.summary = {"tables_beyond_window": 1, "rows_beyond_window": 20, "leads_beyond_window": 0}
 
     @classmethod
     def build(cls, tables, path, **options):

@@ -1,0 +1,198 @@
+"""The commands other than `search`, over an index that answers as told."""
+
+import json
+import sys
+from types import ModuleType
+
+import pytest
+
+from gtr_gpu.cli import doctor
+from gtr_gpu.config import KNOBS
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "medals.csv"
+    path.write_text("nation,gold\nNorway,2\nKenya,3\n")
+    return path
+
+
+def test_index_passes_all_options_on(gtr, fake, source, tmp_path):
+    out = tmp_path / "o"
+    options = ["--preset", "paper", "--set", "damping=0.5", "--seed", 3, "--encoder", "some/encoder"]
+    more = ["--device", "cpu", "--precision", "float32", "--overwrite", "--quiet"]
+    status, _, err = gtr("index", source, "--out", out, *options, *more)
+    assert (status, err) == (0, "")
+    built = fake.built
+    assert [table.header for table in built["tables"]] == [["nation", "gold"]]
+    assert (built["path"], built["seed"], built["device"], built["precision"]) == (out, 3, "cpu", "float32")
+    assert built["overwrite"] is True
+    config = built["config"]
+    assert (config.damping, config.n_clusters, config.encoder) == (0.5, 10, "some/encoder")
+
+
+def test_index_says_what_it_did_and_what_to_type_next(gtr, fake, source, tmp_path):
+    out = tmp_path / "my index"
+    status, text, err = gtr("index", source, "--out", out)
+    assert status == 0
+    assert "1 from 1 file\n" in text
+    assert "2 kept" in text
+    assert "1 tables are longer than the encoder's window: 20 of their rows" in text
+    assert "captions" not in text, "a count of zero is no news"
+    assert "encode 0." in text
+    assert " GB at most" in text
+    assert text.splitlines()[-1] == f"""Ask it: gtr search '{out}' "your question\""""
+    assert "encode: 1 in 0." in err, "progress as plain lines, since stderr is no terminal"
+
+
+def test_index_json_is_one_object_and_no_progress(gtr, fake, source, tmp_path):
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 nothing more")
+    status, text, err = gtr("index", source, tmp_path / "broken.parquet", "--out", tmp_path / "o", "--json")
+    assert (status, err) == (0, "")
+    summary = json.loads(text)
+    assert (summary["tables"], summary["rows"], summary["rows_kept"]) == (1, 2, 2)
+    assert summary["left_out"]["tables_beyond_window"] == 1
+    assert [failure["source"].endswith("broken.parquet") for failure in summary["failed"]] == [True]
+    assert summary["seconds"].keys() == {"encode"}
+    assert summary["peak_memory_bytes"] > 10_000_000
+
+
+def test_index_names_files_that_could_not_be_read(gtr, fake, source, tmp_path):
+    (tmp_path / "broken.parquet").write_bytes(b"PAR1 nothing more")
+    status, text, _ = gtr("index", tmp_path, "--out", tmp_path / "o")
+    assert status == 0
+    assert [line for line in text.splitlines() if line.startswith("unread") and "broken.parquet" in line]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--limit", "0"], "--limit must be at least 1, got 0"),
+        (["--preset", "fast"], "preset must be one of default, paper, got 'fast'"),
+        (["--set", "row_limit=0"], "row_limit must be a whole number of at least 1, got 0"),
+        (["--precision", "fp8"], "'fp8' is not one of"),
+        (["--seed", "x"], "'--seed'"),
+    ],
+)
+def test_index_refuses_before_it_loads(gtr, fake, source, tmp_path, words, expected):
+    fake.error = AssertionError("loaded before the check")
+    status, out, err = gtr("index", source, "--out", tmp_path / "o", *words)
+    assert (status, out) == (2, "")
+    assert expected in err
+    assert not (tmp_path / "o").exists()
+
+
+def test_index_refuses_a_place_that_is_taken(gtr, fake, source, folder):
+    status, _, err = gtr("index", source, "--out", folder)
+    assert status == 2
+    assert "holds an index already" in err
+    assert "--overwrite" in err
+    assert gtr("index", source, "--out", folder, "--overwrite")[0] == 0
+    assert "is a file" in gtr("index", source, "--out", source, "--overwrite")[2]
+    assert "does not exist" in gtr("index", source / "x", "--out", folder)[2]
+
+
+def test_no_readable_table_tells_why(gtr, fake, tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_bytes(bytes(range(256)) * 20)
+    status, _, err = gtr("index", path, "--out", tmp_path / "o", "--quiet")
+    assert status == 2
+    assert "binary" in err
+    assert err.count("\n") == 1
+
+
+def test_add(gtr, fake, folder, source):
+    status, out, err = gtr("add", folder, source, "--quiet")
+    assert (status, err) == (0, "note: a rebuild would pay\n")
+    assert out == "added 1, replaced 1; the index holds 3 tables\n"
+    shown = json.loads(gtr("add", folder, source, "--json")[1])
+    assert (shown["added"], shown["replaced"], shown["tables"], shown["failed"]) == (1, 1, 3, [])
+
+
+def test_remove(gtr, fake, folder):
+    assert gtr("remove", folder, "--id", "a.csv", "--id", "c.csv")[1].startswith("removed 2;")
+    status, out, err = gtr("remove", folder, "--id", "a.csv", "--id", "zzz")
+    assert (status, out) == (2, "")
+    assert "'zzz'" in err
+    assert "name each table with --id" in gtr("remove", folder)[2]
+
+
+def test_rebuild(gtr, fake, folder):
+    status, out, _ = gtr("rebuild", folder, "--quiet")
+    assert status == 0
+    assert out.startswith("rebuilt the index of 3 tables in ")
+
+
+def test_info(gtr, fake, folder):
+    status, out, _ = gtr("info", folder)
+    assert status == 0
+    assert out.splitlines() == [
+        f"{'tables':<24} 3",
+        "search",
+        f"  {'how':<22} flat",
+        f"{'config':<24} the default",
+    ]
+    assert json.loads(gtr("info", folder, "--json")[1])["tables"] == 3
+
+
+def test_info_lists_all_knobs(gtr):
+    out = gtr("info", "--knobs")[1]
+    for name, knob in KNOBS.items():
+        assert f"  {name}" in out
+        assert knob.text in out
+    assert "damping (α) = 0.6" in out
+    assert "0 to 0.999" in out
+    listed = json.loads(gtr("info", "--knobs", "--json")[1])
+    assert [item["name"] for item in listed] == list(KNOBS)
+
+
+def test_verify(gtr, folder, monkeypatch):
+    problems = []
+    module = ModuleType("gtr_gpu.storage")
+    module.IndexFolder = lambda path: type("Folder", (), {"verify": lambda self, progress: problems})()
+    monkeypatch.setitem(sys.modules, "gtr_gpu.storage", module)
+    assert gtr("verify", folder)[0] == 0
+    problems.append("x.arrow is damaged")
+    status, out, err = gtr("verify", folder)
+    assert (status, out) == (1, "")
+    assert err.startswith("gtr: x.arrow is damaged\n")
+    assert json.loads(gtr("verify", folder, "--json")[1]) == {
+        "index": str(folder),
+        "sound": False,
+        "problems": ["x.arrow is damaged"],
+    }
+
+
+def test_doctor(gtr, monkeypatch):
+    monkeypatch.setattr(doctor, "_OPTIONAL", (("nosuch", "nosuch_module", "nothing", "readers"),))
+    status, out, _ = gtr("doctor")
+    assert status == 0
+    assert "absent (nothing); `pip install 'gtr-gpu[readers]'` brings it" in out
+    assert "threads of torch" in out
+    assert "pagerank" in out
+    found = json.loads(gtr("doctor", "--json")[1])
+    assert {finding["group"] for finding in found} == {"versions", "devices", "optional", "operations", "folders"}
+
+
+def test_doctor_fails_where_something_needed_is_missing(gtr, monkeypatch):
+    monkeypatch.setattr(doctor, "_BASE", ("nosuch-package",))
+    status, out, _ = gtr("doctor")
+    assert status == 1
+    assert "✗ nosuch-package" in out
+
+
+def test_demo_without_its_tables_is_one_sentence(gtr, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    status, _, err = gtr("demo")
+    assert status == 2
+    assert "pip install 'gtr-gpu[demo,offline]'" in err
+
+
+def test_demo_runs(gtr, monkeypatch, tmp_path):
+    called = {}
+    module = ModuleType("gtr_gpu.demo")
+    module.run = lambda **options: called.update(options)
+    monkeypatch.setitem(sys.modules, "gtr_gpu.demo", module)
+    monkeypatch.setattr("gtr_gpu.demo", module, raising=False)
+    assert gtr("demo", "--out", tmp_path)[0] == 0
+    assert called["out"] == tmp_path
