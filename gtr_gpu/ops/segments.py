@@ -114,7 +114,7 @@ def segment_top_k_ragged(values: Tensor, ids: Tensor, offsets: Tensor, k: int) -
     """As `segment_top_k`, without padding.
 
     Returns:
-        The ids of each row, best first, at most k of them, int32; and their positions in `values`, row after row, int64.
+        The ids of each row, best first, at most k of them, int32; and their positions in `values`, int64.
 
     Raises:
         GTRError: `k` is below 1.
