@@ -7,7 +7,7 @@ from typing import Any
 from gtr_gpu.cli import common
 from gtr_gpu.cli.common import put
 from gtr_gpu.cli.progress import drawn
-from gtr_gpu.cli.summary import failures_to_json, put_failures
+from gtr_gpu.cli.summary import failures_to_json, left_out_texts, put_failures
 
 
 def run(
@@ -33,9 +33,10 @@ def run(
         n_tables = index.n_tables
     if as_json:
         counts: dict[str, Any] = {"added": change.added, "replaced": change.replaced, "tables": n_tables}
-        common.put_json(counts | {"notes": list(change.notes)} | failures_to_json(report))
+        more = {"left_out": dict(change.left_out), "notes": list(change.notes)}
+        common.put_json(counts | more | failures_to_json(report))
         return
     put(f"added {change.added:,}, replaced {change.replaced:,}; the index holds {n_tables:,} tables")
     put_failures(report)
-    for text in change.notes:
+    for text in (*left_out_texts(change.left_out), *change.notes):
         common.note(text)

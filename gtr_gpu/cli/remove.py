@@ -30,8 +30,8 @@ def run(
         change = index.remove(ids)
         n_tables = index.n_tables
     if as_json:
-        common.put_json({"removed": len(set(ids)), "tables": n_tables, "notes": list(change.notes)})
+        common.put_json({"removed": change.removed, "tables": n_tables, "notes": list(change.notes)})
         return
-    put(f"removed {len(set(ids)):,}; the index holds {n_tables:,} tables")
+    put(f"removed {change.removed:,}; the index holds {n_tables:,} tables")
     for text in change.notes:
         common.note(text)

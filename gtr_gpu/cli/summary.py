@@ -49,7 +49,9 @@ class BuildSummary:
     ) -> BuildSummary:
         """The summary of an index that was just built."""
         notes = list(index.notes)
-        return cls(path, index.n_tables, report, index.summary, notes, seconds, total_seconds, peak_memory())
+        return cls(
+            path, index.n_tables, report, index.summary["left_out"], notes, seconds, total_seconds, peak_memory()
+        )
 
     def to_json(self) -> dict[str, Any]:
         """The object that `gtr index --json` prints."""

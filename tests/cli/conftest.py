@@ -26,6 +26,8 @@ CORPUS = [
 class Change:
     added: int = 0
     replaced: int = 0
+    removed: int = 0
+    left_out: dict = field(default_factory=dict)
     notes: list = field(default_factory=list)
 
 
@@ -42,7 +44,8 @@ class FakeIndex:
         self.tables = list(tables)
         self.config = Config()
         self.notes: list = []
-        self.summary = {"tables_beyond_window": 1, "rows_beyond_window": 20, "leads_beyond_window": 0}
+        left_out = {"tables_beyond_window": 1, "rows_beyond_window": 20, "leads_beyond_window": 0}
+        self.summary = {"left_out": left_out, "notes": [], "seconds": {}}
 
     @classmethod
     def build(cls, tables, path, **options):
@@ -91,7 +94,7 @@ class FakeIndex:
         unknown = [name for name in ids if name not in {table.table_id for table in self.tables}]
         if unknown:
             raise GTRError(f"there is no table {unknown[0]!r} in this index; nothing was removed")
-        return Change()
+        return Change(removed=len(ids))
 
     def rebuild(self, *, config=None, seed=0, progress):
         self.notes = []
