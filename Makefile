@@ -27,7 +27,7 @@ check: lint ## All of it: the slow tests too, and those for a GPU where there is
 	$(bin)/python -m pytest
 
 bench: $(VENV)/.bench ## Run the benchmarks
-	$(bin)/python -m pytest benchmarks --benchmark-only
+	@for script in benchmarks/*.py; do echo "== $$script"; $(bin)/python $$script || exit 1; done
 
 # One stamp for each set of packages, so that a second run installs nothing.
 $(VENV)/.demo: extras := offline,demo,readers

@@ -40,7 +40,7 @@ def run(
     """Build an index from files or folders of tables."""
     config = common.build_config(preset, assignments, encoder)
     paths = common.check_sources(sources)
-    _check_limit(limit)
+    _check_numbers(limit, seed)
     _check_out(out, overwrite)
     summary = _build(paths, out, config, overwrite, seed, device, precision, limit, strict, quiet or as_json)
     if as_json:
@@ -85,9 +85,11 @@ def _build(
         return BuildSummary.of(index, out, report, progress.seconds, time.perf_counter() - start)
 
 
-def _check_limit(limit: int | None) -> None:
+def _check_numbers(limit: int | None, seed: int) -> None:
     if limit is not None and limit < 1:
         raise GTRError(f"--limit must be at least 1, got {limit}")
+    if not 0 <= seed < 2**63:
+        raise GTRError(f"--seed must be a whole number from 0 to 2^63 - 1, got {seed}")
 
 
 def _check_out(out: Path, overwrite: bool) -> None:

@@ -72,6 +72,7 @@ def test_index_names_files_that_could_not_be_read(gtr, fake, source, tmp_path):
         (["--set", "row_limit=0"], "row_limit must be a whole number of at least 1, got 0"),
         (["--precision", "fp8"], "'fp8' is not one of"),
         (["--seed", "x"], "'--seed'"),
+        (["--seed", "-1"], "--seed must be a whole number from 0"),
     ],
 )
 def test_index_refuses_before_it_loads(gtr, fake, source, tmp_path, words, expected):
