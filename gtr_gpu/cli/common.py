@@ -31,7 +31,9 @@ IndexDir = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of an 
 Sources = Annotated[
     list[str],
     typer.Argument(
-        metavar="SOURCE...", help="Files or folders of tables; `gtr doctor` lists the formats.", show_default=False
+        metavar="SOURCE...",
+        help="Files, zip archives or folders of tables; `gtr doctor` lists the formats.",
+        show_default=False,
     ),
 ]
 Assignments = Annotated[

