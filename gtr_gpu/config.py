@@ -56,7 +56,7 @@ class Config:
     encode_rows: bool = _knob(True, "build", "whether the encoder reads rows after the header, as many as fit")
 
     # Semantic features
-    encoder: str = _knob("sentence-transformers/all-MiniLM-L6-v2", "build", "a Hugging Face encoder: a name or a folder")
+    encoder: str = _knob("sentence-transformers/all-MiniLM-L6-v2", "build", "a Hugging Face encoder, by name or folder")
     encoder_revision: str = _knob("", "build", "the revision of the encoder on the hub")
     pooling: str = _knob("auto", "build", "how token vectors become one", choices=("auto", "mean", "cls"))
     query_prefix: str = _knob("auto", "build", "text put before a question; `auto` knows the E5 and BGE families")
@@ -88,13 +88,13 @@ class Config:
     # Neighbour graph
     edge_kinds: tuple[str, ...] = _knob(EDGE_KINDS, "build", "kinds of edges between tables", choices=EDGE_KINDS)
     n_neighbors: int = _knob(3, "build", "neighbours of a table for each kind of edge", symbol="m", low=1, high=256)
-    max_common: int = _knob(
-        500, "build", "a word, name or key shared by more tables than this makes no edge", low=2
-    )
+    max_common: int = _knob(500, "build", "a word, name or key shared by more tables than this makes no edge", low=2)
 
     # Coarse
     coarse: str = _knob(
-        "auto", "search", "`flat` scores all tables, `clusters` only the members of probed clusters",
+        "auto",
+        "search",
+        "`flat` scores all tables, `clusters` only the members of probed clusters",
         choices=("auto", "flat", "clusters"),
     )
     flat_limit: int = _knob(200_000, "search", "`auto` scores all tables up to this many", low=0)
@@ -102,11 +102,16 @@ class Config:
         ("semantic", "heuristic"), "search", "modalities whose clusters are probed", choices=MODALITIES
     )
     query_features: str = _knob(
-        "native", "search", "whether a modality scores a question by its own features or by semantic ones",
+        "native",
+        "search",
+        "whether a modality scores a question by its own features or by semantic ones",
         choices=("native", "semantic"),
     )
     cluster_score: str = _knob(
-        "centroid", "search", "what a question is compared with in a cluster", symbol="S_rep",
+        "centroid",
+        "search",
+        "what a question is compared with in a cluster",
+        symbol="S_rep",
         choices=("mean", "best", "centroid"),
     )
     n_probe: int = _knob(8, "search", "clusters probed for each modality", low=1)
@@ -115,7 +120,10 @@ class Config:
 
     # Fine
     transfer: str = _knob(
-        "graph", "search", "`graph` takes S from the neighbour graph, `dense` from all pairs of candidates", symbol="S",
+        "graph",
+        "search",
+        "`graph` takes S from the neighbour graph, `dense` from all pairs of candidates",
+        symbol="S",
         choices=("graph", "dense"),
     )
     similarity_floor: float = _knob(0.0, "search", "similarities below this count as 0", symbol="τ", low=-1, high=1)

@@ -54,6 +54,7 @@ class Ragged:
 
     @property
     def device(self) -> torch.device:
+        """Where the items are."""
         return self.values.device
 
     @property
@@ -92,6 +93,7 @@ class Ragged:
         return Ragged(self.values[first:last], self.offsets[start : stop + 1] - first)
 
     def to(self, device: torch.device | str) -> Ragged:
+        """The same batch on another device."""
         return Ragged(self.values.to(device), self.offsets.to(device))
 
     def to_lists(self) -> list[list[float]]:
@@ -125,10 +127,12 @@ class SparseMatrix:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Rows N and columns V."""
         return len(self.columns), self.n_columns
 
     @property
     def device(self) -> torch.device:
+        """Where the entries are."""
         return self.columns.device
 
     def row_ids(self) -> Tensor:
@@ -167,9 +171,12 @@ class SparseMatrix:
     def to_torch(self) -> Tensor:
         """A `torch.sparse_csr` tensor over the same numbers, for products."""
         columns = self.columns
-        return torch.sparse_csr_tensor(columns.offsets, columns.values.long(), self.weights, self.shape)
+        return torch.sparse_csr_tensor(
+            columns.offsets, columns.values.long(), self.weights, self.shape, check_invariants=False
+        )
 
     def to(self, device: torch.device | str) -> SparseMatrix:
+        """The same matrix on another device."""
         return SparseMatrix(self.columns.to(device), self.weights.to(device), self.n_columns)
 
 

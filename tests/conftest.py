@@ -4,6 +4,11 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# Machines differ in speed, and a test that fails by chance helps nobody: `CI` makes the cases the same in every run.
+settings.register_profile("default", deadline=None, derandomize=bool(os.environ.get("CI")))
+settings.load_profile("default")
 
 
 @pytest.fixture(scope="session")

@@ -69,6 +69,11 @@ class TermCounts:
         total = torch.zeros(len(self.counts.columns), dtype=torch.int64, device=self.counts.device)
         return total.index_add_(0, self.counts.row_ids(), self.counts.weights.long())
 
+    def select(self, rows: Tensor) -> TermCounts:
+        """The counts of the given tables `[R]`, in that order."""
+        positions, _ = self.counts.columns.positions(rows)
+        return TermCounts(self.counts.select(rows), self.cell_counts[positions])
+
     def cell_terms(self) -> Ragged:
         """The distinct terms in each table's cells, rising, N rows, int32: the evidence of edges of kind `cells`."""
         in_cells = self.cell_counts > 0

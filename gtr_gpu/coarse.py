@@ -1,0 +1,207 @@
+"""From a question to candidate tables: representative scores of clusters, lexical postings, or all tables at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gtr_gpu.config import Config
+from gtr_gpu.errors import GTRError
+from gtr_gpu.ops.representative import centroid_scores, cluster_scores, members_of, probe
+from gtr_gpu.ops.segments import segment_max, segment_top_k_ragged, union
+from gtr_gpu.ops.transfer import widen
+from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, offsets_from_lengths
+from gtr_gpu.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class QueryFeatures:
+    """A batch of B questions in the features of the tables.
+
+    Attributes:
+        semantic: Unit vectors, `[B, d]`, float32.
+        structural: Raw counts, `[B, s]`, float32.
+        terms: Occurrences of known terms, `[B, V]`, int32.
+    """
+
+    semantic: Tensor
+    structural: Tensor
+    terms: SparseMatrix
+
+    def __len__(self) -> int:
+        return len(self.semantic)
+
+    def slice(self, start: int, stop: int) -> QueryFeatures:
+        """The questions from `start` up to `stop`."""
+        return QueryFeatures(self.semantic[start:stop], self.structural[start:stop], self.terms.slice(start, stop))
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The tables that the fine stage ranks.
+
+    Attributes:
+        tables: Table numbers of each query, int32, rising and distinct; values `[T]`.
+        scores: What the query gives each of them before the graph is asked, `[T]`, float32; `-inf` for a table that was
+            reached along an edge only.
+    """
+
+    tables: Ragged
+    scores: Tensor
+
+
+def uses_clusters(snapshot: Snapshot, config: Config) -> bool:
+    """Whether the coarse stage probes clusters; otherwise it scores all tables."""
+    return config.coarse == "clusters" or (config.coarse == "auto" and snapshot.n_alive > config.flat_limit)
+
+
+def find_candidates(queries: QueryFeatures, snapshot: Snapshot, config: Config, k: int) -> Candidates:
+    """Takes each query's best tables and, by choice, their neighbours.
+
+    Args:
+        queries: B questions; the caller bounds B, since lexical and flat scores take `[B, N]` numbers.
+        snapshot: The corpus.
+        config: `coarse`, `n_probe`, `modalities`, `n_seeds`, `hops`, `personalization` and their kin.
+        k: How many results will be asked for; at least as many candidates are kept, if there are so many.
+    """
+    n_seeds = max(config.n_seeds, k) if config.n_seeds else snapshot.n_tables
+    if uses_clusters(snapshot, config):
+        seeds = _from_clusters(queries, snapshot, config, n_seeds)
+    else:
+        seeds = _from_all(queries, snapshot, config, n_seeds)
+    tables = seeds.tables
+    for _ in range(config.hops):
+        tables = widen(tables, snapshot.graph(config))
+    if not config.hops:
+        return seeds
+    scores = torch.full((tables.values.numel(),), -torch.inf, device=tables.device)
+    scores[_places(seeds.tables, tables, snapshot.n_tables)] = seeds.scores
+    return Candidates(tables, scores)
+
+
+def _from_all(queries: QueryFeatures, snapshot: Snapshot, config: Config, n_seeds: int) -> Candidates:
+    """Scores all tables and keeps the best."""
+    dead = ~snapshot.alive.to(snapshot.device)
+    semantic = lexical = None
+    if config.personalization != "lexical":
+        semantic = snapshot.dense_scores(queries.semantic)
+    if config.personalization != "semantic":
+        lexical = snapshot.lexical_scores(queries.terms, config)
+    scores = _mix(semantic, lexical, config.mix, lambda values: values.masked_fill(dead, 0).amax(1, keepdim=True))
+    return _best(scores.masked_fill(dead, -torch.inf), n_seeds)
+
+
+def _from_clusters(queries: QueryFeatures, snapshot: Snapshot, config: Config, n_seeds: int) -> Candidates:
+    """Scores the members of the clusters that each query probes, and the tables that share most words with it."""
+    hypergraph = snapshot.hypergraph
+    pools = []
+    for modality in config.modalities:
+        start, stop = hypergraph.hyperedge_range(modality)
+        scores = _cluster_scores(queries, snapshot, config, modality)
+        probed = probe(scores, [(0, stop - start)], config.n_probe)
+        probed = Ragged(probed.values + start, probed.offsets)
+        pools.append(members_of(probed, hypergraph.members))
+    semantic = lexical = by_words = None
+    if config.personalization != "semantic":
+        by_words = snapshot.lexical_scores(queries.terms, config)
+        if config.query_features == "native" and "heuristic" in config.modalities:
+            best = _best(by_words.masked_fill(~snapshot.alive.to(snapshot.device), -torch.inf), n_seeds)
+            pools.append(best.tables)
+    pool = union(pools)
+    owner = pool.segment_ids()
+    if by_words is not None:
+        lexical = by_words[owner, pool.values.long()]
+    if config.personalization != "lexical":
+        semantic = _pair_cosines(queries.semantic, pool, snapshot)
+    scores = _mix(semantic, lexical, config.mix, lambda values: segment_max(values, pool.offsets)[owner])
+    order, positions = segment_top_k_ragged(scores, pool.values, pool.offsets, n_seeds)
+    positions = torch.sort(positions).values
+    return Candidates(Ragged(pool.values[positions], order.offsets), scores[positions])
+
+
+def _cluster_scores(queries: QueryFeatures, snapshot: Snapshot, config: Config, modality: str) -> Tensor:
+    """The representative score of each query with each hyperedge of a modality, `[B, K]`; -inf where it has no table.
+
+    Raises:
+        GTRError: Centroids are asked for where query and centroid have different features.
+    """
+    clusters, hypergraph = snapshot.clusters, snapshot.hypergraph
+    start, stop = hypergraph.hyperedge_range(modality)
+    typical = hypergraph.typical.slice(start, stop)
+    own_features = modality == "semantic" or config.query_features == "native"
+    if config.cluster_score == "centroid":
+        if not own_features:
+            raise GTRError(
+                f"cluster_score=centroid can't compare semantic features with the {modality} modality's centroids; set "
+                "cluster_score=mean or query_features=native"
+            )
+        features = _own_features(queries, snapshot, modality)
+        scores = centroid_scores(features, clusters.centroids(modality).to(snapshot.device))
+        return scores.masked_fill(hypergraph.members.slice(start, stop).lengths == 0, -torch.inf)
+    places = Ragged(torch.arange(typical.values.numel(), dtype=INDEX_DTYPE), typical.offsets).to(snapshot.device)
+    if not own_features or modality == "semantic":
+        return cluster_scores(queries.semantic, snapshot.semantic(typical.values), places, config.cluster_score)
+    features = _own_features(queries, snapshot, modality)
+    if modality == "structural":
+        rows: Tensor | SparseMatrix = _unit(snapshot.structural(typical.values))
+    else:
+        rows = snapshot.heuristic(typical.values)
+    return cluster_scores(features, rows, places, config.cluster_score)
+
+
+def _own_features(queries: QueryFeatures, snapshot: Snapshot, modality: str) -> Tensor | SparseMatrix:
+    """The queries in the features of a modality, unit rows."""
+    if modality == "semantic":
+        return queries.semantic
+    if modality == "structural":
+        return _unit(snapshot.clusters.standardize(queries.structural.cpu()).to(snapshot.device))
+    return snapshot.clusters.weigh(queries.terms).to(snapshot.device)
+
+
+def _unit(rows: Tensor) -> Tensor:
+    return torch.nn.functional.normalize(rows, dim=1)
+
+
+def _pair_cosines(semantic: Tensor, pool: Ragged, snapshot: Snapshot) -> Tensor:
+    """The cosine of each query `[B, d]` with each table of its pool, `[T]`."""
+    parts = [snapshot.semantic(pool[query]) @ semantic[query] for query in range(len(pool))]
+    return torch.cat(parts) if parts else torch.empty(0, device=semantic.device)
+
+
+def _mix(semantic: Tensor | None, lexical: Tensor | None, share: float, best: Callable[[Tensor], Tensor]) -> Tensor:
+    """The scores of a query with its tables: cosines, BM25, or both, each clamped at 0 and divided by its best.
+
+    Cosines alone stay as they are, since the paper's personalisation and similarity floor are in their unit.
+    """
+    if lexical is None:
+        assert semantic is not None
+        return semantic
+    lexical = _relative(lexical, best)
+    return lexical if semantic is None else share * _relative(semantic, best) + (1 - share) * lexical
+
+
+def _relative(values: Tensor, best: Callable[[Tensor], Tensor]) -> Tensor:
+    values = values.clamp_min(0)
+    return values / best(values).clamp_min(torch.finfo(torch.float32).tiny)
+
+
+def _best(scores: Tensor, k: int) -> Candidates:
+    """The k best columns of each row of `[B, N]`, ties to the smaller one; columns at -inf are never taken."""
+    k = min(k, scores.shape[1])
+    threshold = torch.topk(scores, k, dim=1).values[:, -1:]
+    above = scores > threshold
+    tied = scores == threshold
+    taken = above | (tied & (tied.cumsum(1, dtype=torch.int32) <= k - above.sum(1, keepdim=True)))
+    taken &= scores > -torch.inf
+    columns = taken.nonzero()[:, 1]
+    tables = Ragged(columns.to(INDEX_DTYPE), offsets_from_lengths(taken.sum(1)))
+    return Candidates(tables, scores[taken])
+
+
+def _places(subset: Ragged, tables: Ragged, n_tables: int) -> Tensor:
+    """Where the items of a batch lie in a batch that holds all of them; both rise within their rows."""
+    keys = tables.segment_ids() * n_tables + tables.values
+    return torch.searchsorted(keys, subset.segment_ids() * n_tables + subset.values)

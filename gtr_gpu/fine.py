@@ -1,0 +1,85 @@
+"""From candidates to ranked tables: the sparse transfer matrix and personalised PageRank."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gtr_gpu.coarse import Candidates
+from gtr_gpu.config import Config
+from gtr_gpu.ops.pagerank import Ranks, personalized_pagerank
+from gtr_gpu.ops.segments import segment_normalize, segment_softmax, segment_top_k, segment_top_k_ragged
+from gtr_gpu.ops.transfer import Transfer, induced_transfer, similarity_transfer
+from gtr_gpu.ragged import Ragged
+from gtr_gpu.snapshot import Snapshot
+
+
+class Ranking(NamedTuple):
+    """The ranked tables of a batch of B queries.
+
+    Attributes:
+        ids: Table numbers, best first, `[B, k]`, int32; -1 where there are fewer.
+        scores: Their PageRank, `[B, k]`, float32; -inf where there are fewer.
+        iterations: Steps of the last walk, `[B]`, int64.
+        converged: Whether that walk came to rest, `[B]`, bool.
+        n_candidates: How many tables were ranked in the first walk, `[B]`, int64.
+    """
+
+    ids: Tensor
+    scores: Tensor
+    iterations: Tensor
+    converged: Tensor
+    n_candidates: Tensor
+
+
+def rank(candidates: Candidates, snapshot: Snapshot, config: Config, k: int) -> Ranking:
+    """Walks over each query's candidates and takes the k most visited ones.
+
+    Each number in `keep` adds a round: the so many best tables (k at least) are kept and ranked anew among themselves.
+    """
+    n_candidates = candidates.tables.lengths
+    ranks = _walk(candidates, snapshot, config)
+    for size in config.keep:
+        tables = candidates.tables
+        kept, positions = segment_top_k_ragged(ranks.values, tables.values, tables.offsets, max(size, k))
+        positions = torch.sort(positions).values
+        candidates = Candidates(Ragged(tables.values[positions], kept.offsets), candidates.scores[positions])
+        ranks = _walk(candidates, snapshot, config)
+    tables = candidates.tables
+    ids, scores, _ = segment_top_k(ranks.values, tables.values, tables.offsets, k)
+    return Ranking(ids, scores, ranks.iterations, ranks.converged, n_candidates)
+
+
+def personalize(candidates: Candidates, temperature: float) -> Tensor:
+    """The personalisation h of each query: what it gives each candidate, as shares.
+
+    Args:
+        candidates: Tables with scores; those at `-inf` get nothing.
+        temperature: Of the softmax; at 0 the scores are clamped at 0 and divided by their sum instead, or uniform where
+            all are 0.
+
+    Returns:
+        h, `[T]`, float32; each query's shares sum to 1.
+    """
+    offsets = candidates.tables.offsets
+    if temperature:
+        return segment_softmax(candidates.scores, offsets, temperature)
+    return segment_normalize(candidates.scores.clamp_min(0), offsets)
+
+
+def _walk(candidates: Candidates, snapshot: Snapshot, config: Config) -> Ranks:
+    return personalized_pagerank(
+        _transfer(candidates.tables, snapshot, config),
+        personalize(candidates, config.temperature),
+        damping=config.damping,
+        tolerance=config.tolerance,
+        max_iterations=config.max_iterations,
+    )
+
+
+def _transfer(tables: Ragged, snapshot: Snapshot, config: Config) -> Transfer:
+    if config.transfer == "graph":
+        return induced_transfer(tables, snapshot.graph(config))
+    return similarity_transfer(tables, snapshot.semantic, config.similarity_floor)

@@ -1,0 +1,109 @@
+"""The sparse transfer matrix of each query's candidates, as one block-diagonal matrix for the whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gtr_gpu.ops.segments import segment_sum
+from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, offsets_from_lengths
+
+_TILE_ENTRIES = 1 << 24
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """Symmetric weights W and degrees d over the candidates of a batch; the paper's P is W with each row divided by d.
+
+    Attributes:
+        weights: W, `[T, T]`: row and column t stand for the t-th of all candidates of the batch, in the order of the
+            candidates' `values`; entries join candidates of one query only.
+        degrees: Sums of the rows of W, `[T]`, float32; 0 marks a dangling candidate.
+        offsets: Where each query's candidates start, `[B + 1]`, int64.
+    """
+
+    weights: SparseMatrix
+    degrees: Tensor
+    offsets: Tensor
+
+
+def induced_transfer(candidates: Ragged, graph: SparseMatrix) -> Transfer:
+    """Takes from the neighbour graph the edges among each query's candidates.
+
+    Args:
+        candidates: Table numbers of each query, int32, rising within a query and distinct; values `[T]`.
+        graph: Symmetric weights between tables, `[N, N]`, float32.
+
+    Returns:
+        W holds the graph's weight wherever both ends are candidates of the same query.
+    """
+    n_tables = graph.n_columns
+    positions, offsets = graph.columns.positions(candidates.values)
+    sources = torch.repeat_interleave(offsets.diff())
+    owner = candidates.segment_ids() * n_tables
+    keys = owner + candidates.values
+    wanted = owner[sources] + graph.columns.values[positions]
+    places = torch.searchsorted(keys, wanted).clamp_max_(max(keys.numel() - 1, 0))
+    found = keys[places] == wanted if keys.numel() else torch.zeros_like(wanted, dtype=torch.bool)
+    lengths = torch.bincount(sources[found], minlength=keys.numel())
+    columns = Ragged.from_lengths(places[found].to(INDEX_DTYPE), lengths)
+    return _transfer(columns, graph.weights[positions[found]], candidates.offsets)
+
+
+def similarity_transfer(candidates: Ragged, gather: Callable[[Tensor], Tensor], floor: float) -> Transfer:
+    """Compares all pairs of each query's candidates, keeping similarities of at least the floor (the paper's S).
+
+    Works by tiles: what is kept grows with the pairs above the floor, never with the square of the candidates.
+
+    Args:
+        candidates: Table numbers of each query, int32; values `[T]`.
+        gather: Returns the unit features `[n, d]`, float32, of table numbers `[n]`.
+        floor: τ; smaller similarities count as 0. The diagonal is kept, as in the paper.
+    """
+    columns: list[Tensor] = []
+    weights: list[Tensor] = []
+    lengths: list[Tensor] = []
+    for query in range(len(candidates)):
+        rows = gather(candidates[query])
+        start = int(candidates.offsets[query])
+        tile = max(1, _TILE_ENTRIES // max(len(rows), 1))
+        for first in range(0, len(rows), tile):
+            similarity = rows[first : first + tile] @ rows.T
+            # A negative weight is no probability, so a floor below 0 keeps only what is above 0.
+            kept = (similarity >= floor) & (similarity > 0)
+            lengths.append(kept.sum(1))
+            columns.append((kept.nonzero()[:, 1] + start).to(INDEX_DTYPE))
+            weights.append(similarity[kept])
+    device = candidates.device
+    joined = Ragged.from_lengths(
+        torch.cat([torch.empty(0, dtype=INDEX_DTYPE, device=device), *columns]),
+        torch.cat([torch.empty(0, dtype=torch.int64, device=device), *lengths]),
+    )
+    return _transfer(joined, torch.cat([torch.empty(0, device=device), *weights]), candidates.offsets)
+
+
+def _transfer(columns: Ragged, weights: Tensor, offsets: Tensor) -> Transfer:
+    degrees = segment_sum(weights, columns.offsets)
+    return Transfer(SparseMatrix(columns, weights, len(columns)), degrees, offsets)
+
+
+def widen(candidates: Ragged, graph: SparseMatrix) -> Ragged:
+    """The candidates and all their neighbours: one hop along the graph.
+
+    Args:
+        candidates: Table numbers of each query, int32, values `[T]`.
+        graph: Weights between tables, `[N, N]`.
+
+    Returns:
+        Table numbers of each query, int32, rising and distinct.
+    """
+    n_tables = graph.n_columns
+    positions, offsets = graph.columns.positions(candidates.values)
+    owner = candidates.segment_ids() * n_tables
+    reached = owner[torch.repeat_interleave(offsets.diff())] + graph.columns.values[positions]
+    keys = torch.unique(torch.cat([owner + candidates.values, reached]))
+    lengths = torch.bincount(keys // max(n_tables, 1), minlength=len(candidates))
+    return Ragged((keys % max(n_tables, 1)).to(INDEX_DTYPE), offsets_from_lengths(lengths))

@@ -1,0 +1,241 @@
+"""What a search reads: one generation of an index, its segments seen as one corpus."""
+
+from __future__ import annotations
+
+import bisect
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+from gtr_gpu.config import EDGE_KINDS, MODALITIES, Config
+from gtr_gpu.features.heuristic import Vocabulary, tfidf
+from gtr_gpu.hypergraph import Hypergraph, build_hypergraph
+from gtr_gpu.neighbors import OutEdges, merge_graph
+from gtr_gpu.ops.lexical import bm25_scores
+from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, stack_sparse
+from gtr_gpu.segment import Arrays, Segment
+from gtr_gpu.storage import IndexFolder, Manifest, read_arrays
+from gtr_gpu.tables import Table, TableStore
+
+
+@dataclass(frozen=True)
+class Clusters:
+    """The clusters of each modality, as they were when they were last made.
+
+    Attributes:
+        semantic: Centroids, `[K, d]`, float32.
+        structural: Centroids of the standardised features, `[K, s]`, float32.
+        heuristic: Centroids over the terms below, `[K, T]`, float32.
+        mean: Subtracted from structural features, `[s]`, float32.
+        scale: Structural features are divided by it, `[s]`, float32.
+        terms: The terms that heuristic features use, `[T]`, int32, rising.
+        document_frequency: In how many tables each of those terms was, `[T]`, int64.
+        n_documents: How many tables there were.
+    """
+
+    semantic: Tensor
+    structural: Tensor
+    heuristic: Tensor
+    mean: Tensor
+    scale: Tensor
+    terms: Tensor
+    document_frequency: Tensor
+    n_documents: int
+
+    def to_arrays(self) -> Arrays:
+        """The arrays to store."""
+        arrays: Arrays = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "n_documents"}
+        return arrays | {"n_documents": torch.tensor([self.n_documents])}
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays) -> Clusters:
+        """The inverse of `to_arrays`."""
+        return cls(**{**arrays, "n_documents": int(arrays["n_documents"])})  # type: ignore[arg-type]
+
+    def centroids(self, modality: str) -> Tensor:
+        """The centroids of one modality, `[K, ...]`."""
+        centroids: Tensor = getattr(self, modality)
+        return centroids
+
+    def standardize(self, structural: Tensor) -> Tensor:
+        """Structural features `[n, s]` as they are clustered."""
+        return (structural - self.mean) / self.scale
+
+    def weigh(self, counts: SparseMatrix) -> SparseMatrix:
+        """Term counts `[n, V]` as TF-IDF over the clusters' terms, `[n, T]`, unit rows; other terms are left out."""
+        n_terms = self.terms.numel()
+        places = torch.searchsorted(self.terms, counts.columns.values).clamp_max_(max(n_terms - 1, 0))
+        known = self.terms[places] == counts.columns.values if n_terms else torch.zeros_like(places, dtype=torch.bool)
+        lengths = torch.bincount(counts.row_ids()[known], minlength=len(counts.columns))
+        columns = Ragged.from_lengths(places[known].to(INDEX_DTYPE), lengths)
+        kept = SparseMatrix(columns, counts.weights[known], n_terms)
+        return tfidf(kept, self.document_frequency, self.n_documents)
+
+
+class Snapshot:
+    """The segments of one generation as one corpus of N tables, numbered through from 0.
+
+    Tables that were removed keep their numbers and are never alive again. Nothing here changes after the start, so any
+    number of threads may search.
+    """
+
+    def __init__(
+        self, config: Config, segments: Sequence[Segment], clusters: Clusters, removed: Tensor, device: torch.device
+    ) -> None:
+        self.config = config
+        self.segments = list(segments)
+        self.clusters = clusters
+        self.device = device
+        self.n_tables = self.segments[-1].stop if self.segments else 0
+        self.removed = removed
+        self.alive = torch.ones(self.n_tables, dtype=torch.bool)
+        self.alive[removed] = False
+        self.n_alive = int(self.alive.sum())
+        self._starts = [segment.start for segment in self.segments]
+        self._graphs: dict[tuple[object, ...], SparseMatrix] = {}
+        self._lock = threading.Lock()
+
+    @classmethod
+    def open(cls, folder: IndexFolder, manifest: Manifest, device: torch.device) -> Snapshot:
+        """Maps the files of a manifest into memory.
+
+        Raises:
+            FileNotFoundError: A writer deleted a file meanwhile; there is a newer manifest.
+            IndexFormatError: A file is damaged.
+        """
+        segments: list[Segment] = []
+        for entry in manifest.segments:
+            files = {role: folder.file(file) for role, file in entry.files.items()}
+            start = segments[-1].stop if segments else 0
+            tables = TableStore.open(files["tables"])
+            segments.append(Segment(tables, read_arrays(files["features"]), read_arrays(files["relations"]), start))
+        clusters = Clusters.from_arrays(read_arrays(folder.file(manifest.files["clusters"])))
+        removed = torch.empty(0, dtype=torch.int64)
+        if "tombstones" in manifest.files:
+            removed = read_arrays(folder.file(manifest.files["tombstones"]))["rows"]
+        return cls(Config.from_json(manifest.config), segments, clusters, removed, device)
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """The number of each alive table by its id."""
+        alive = self.alive.tolist()
+        return {
+            name: segment.start + place
+            for segment in self.segments
+            for place, name in enumerate(segment.tables.ids().to_pylist())
+            if alive[segment.start + place]
+        }
+
+    def table(self, row: int) -> Table:
+        """One table by its number."""
+        segment, place = self.locate(row)
+        return segment.tables[place]
+
+    @cached_property
+    def vocabulary(self) -> Vocabulary:
+        """All terms, numbered."""
+        return Vocabulary([term for segment in self.segments for term in segment.new_terms])
+
+    @cached_property
+    def document_frequency(self) -> Tensor:
+        """In how many alive tables each term occurs, `[V]`, int64."""
+        frequency = torch.zeros(max((segment.n_terms for segment in self.segments), default=0), dtype=torch.int64)
+        for segment in self.segments:
+            frequency += segment.postings(frequency.numel()).columns.lengths
+            dead = (~self.alive[segment.start : segment.stop]).nonzero()[:, 0]
+            gone = segment.terms.counts.columns.select(dead).values
+            frequency -= torch.bincount(gone, minlength=frequency.numel())
+        return frequency
+
+    @cached_property
+    def average_length(self) -> float:
+        """Mean occurrences of terms over the alive tables."""
+        lengths = torch.cat([segment.lengths for segment in self.segments])
+        return float(lengths[self.alive].double().mean()) if self.n_alive else 0.0
+
+    @cached_property
+    def hypergraph(self) -> Hypergraph:
+        """The hyperedges of all modalities, of alive tables only."""
+        labels = {m: torch.cat([s.relations.labels[m] for s in self.segments]) for m in MODALITIES}
+        scores = {m: torch.cat([s.relations.scores[m] for s in self.segments]) for m in MODALITIES}
+        n_clusters = {m: len(self.clusters.centroids(m)) for m in MODALITIES}
+        return build_hypergraph(labels, scores, n_clusters, self.config.n_typical, self.alive)
+
+    @cached_property
+    def out_edges(self) -> dict[str, OutEdges]:
+        """For each kind of edge the neighbours of all N tables."""
+        relations = [segment.relations for segment in self.segments]
+        return {kind: OutEdges.cat([relation.edges[kind] for relation in relations]) for kind in self.config.edge_kinds}
+
+    def graph(self, config: Config) -> SparseMatrix:
+        """The neighbour graph W `[N, N]` with the weights that a search asks for; kept for the next one."""
+        weights = {kind: float(getattr(config, f"weight_{kind}")) for kind in EDGE_KINDS}
+        key = (*weights.values(), config.sharpening, config.similarity_floor)
+        with self._lock:
+            if key not in self._graphs:
+                edges = {kind: found.above(config.similarity_floor) for kind, found in self.out_edges.items()}
+                graph = merge_graph(edges, weights, config.sharpening, self.n_tables, self.alive)
+                self._graphs[key] = graph.to(self.device)
+            return self._graphs[key]
+
+    def locate(self, row: int) -> tuple[Segment, int]:
+        """The segment of a table and its place there."""
+        segment = self.segments[bisect.bisect_right(self._starts, row) - 1]
+        return segment, row - segment.start
+
+    def semantic(self, rows: Tensor) -> Tensor:
+        """The semantic features of table numbers `[n]`: `[n, d]`, float32, on the search's device."""
+        return self._gather(rows, lambda segment: segment.semantic).to(self.device, torch.float32)
+
+    def structural(self, rows: Tensor) -> Tensor:
+        """The standardised structural features of table numbers `[n]`: `[n, s]`, float32."""
+        return self.clusters.standardize(self._gather(rows, lambda segment: segment.structural)).to(self.device)
+
+    def heuristic(self, rows: Tensor) -> SparseMatrix:
+        """The TF-IDF features of table numbers `[n]`, rising: `[n, T]`, unit rows."""
+        rows = rows.cpu().long()
+        parts = []
+        for segment in self.segments:
+            inside = rows[(rows >= segment.start) & (rows < segment.stop)] - segment.start
+            parts.append(self.clusters.weigh(segment.terms.counts.select(inside)))
+        return stack_sparse(parts).to(self.device)
+
+    def dense_scores(self, queries: Tensor) -> Tensor:
+        """Cosine of each query `[B, d]` with every table: `[B, N]`, float32."""
+        scores = torch.empty(len(queries), self.n_tables, device=self.device)
+        for segment in self.segments:
+            features = segment.semantic.to(self.device, torch.float32)
+            torch.mm(queries, features.T, out=scores[:, segment.start : segment.stop])
+        return scores
+
+    def lexical_scores(self, terms: SparseMatrix, config: Config) -> Tensor:
+        """BM25 of each query's terms `[B, V]` with every table: `[B, N]`, float32."""
+        blocks = [
+            bm25_scores(
+                terms,
+                segment.postings(self.document_frequency.numel()),
+                segment.lengths,
+                self.document_frequency,
+                self.n_alive,
+                self.average_length,
+                config.bm25_k1,
+                config.bm25_b,
+            )
+            for segment in self.segments
+        ]
+        return torch.cat(blocks, 1).to(self.device)
+
+    def _gather(self, rows: Tensor, column: Callable[[Segment], Tensor]) -> Tensor:
+        rows = rows.cpu().long()
+        if len(self.segments) == 1:
+            return column(self.segments[0])[rows]
+        first = column(self.segments[0])
+        gathered = torch.empty((rows.numel(), *first.shape[1:]), dtype=first.dtype)
+        for segment in self.segments:
+            inside = (rows >= segment.start) & (rows < segment.stop)
+            gathered[inside] = column(segment)[rows[inside] - segment.start]
+        return gathered
