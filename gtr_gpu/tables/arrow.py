@@ -76,7 +76,8 @@ def _read_file(path: Path, reading: Reading) -> tuple[Any, list[Any], int]:
         numbers = range(reader.num_record_batches)
         batches = _first((reader.get_batch(i) for i in numbers), keep)
         # One column is enough to count, and spares unpacking the others.
-        counter = pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=[0]))
+        options = pa.ipc.IpcReadOptions(included_fields=[0] if len(reader.schema) else [])
+        counter = pa.ipc.open_file(source, options=options)
         return reader.schema, batches, sum(counter.get_batch(i).num_rows for i in numbers)
 
 

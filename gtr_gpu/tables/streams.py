@@ -6,6 +6,7 @@ import codecs
 import errno
 import gzip
 import io
+import itertools
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,11 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+# What programs wrote before UTF-8; those of old Macs and of DOS are left out, since short samples are taken for them.
+_OLD_ENCODINGS = [
+    *("cp1252", "cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp1258", "koi8_r", "iso8859_2"),
+    *("gb18030", "big5", "cp932", "shift_jis", "euc_jp", "iso2022_jp", "cp949", "euc_kr", "tis_620"),
+]
 _MAGIC = (
     (b"PK\x03\x04", "zip"),
     (b"PK\x05\x06", "zip"),
@@ -117,7 +123,7 @@ def find_encoding(stream: IO[bytes]) -> str:
             return encoding
     if utf16 := _utf16_without_mark(sample):
         return utf16
-    if len(sample) - len(sample.translate(None, _CONTROL)) > len(sample) // 100:
+    if len(sample) - len(sample.translate(None, _CONTROL)) > max(len(sample) // 100, 3):
         kind = kind_by_magic(sample)
         raise UnreadableSource(f"it is a binary file{f' ({kind})' if kind else ''}, not text")
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -126,8 +132,7 @@ def find_encoding(stream: IO[bytes]) -> str:
         try:
             decoder.decode(chunk)
         except UnicodeDecodeError as error:
-            start = max(error.start - _SAMPLE // 2, 0)
-            return _guess_encoding(bytes(error.object[start : start + _SAMPLE]))
+            return _guess_encoding(bytes(error.object))
         chunk = stream.read(_CHUNK)
     return "utf-8"
 
@@ -141,7 +146,14 @@ def _utf16_without_mark(sample: bytes) -> str:
     return ""
 
 
-def _guess_encoding(sample: bytes) -> str:
+def _guess_encoding(chunk: bytes) -> str:
+    # Lines of ASCII say nothing, and would drown the few others.
+    lines = [line for line in chunk.splitlines(keepends=True) if not line.isascii()]
+    if len(lines) > 1 and not lines[-1].endswith((b"\n", b"\r")):
+        # Half a character at the cut would rule out the right encoding.
+        lines.pop()
+    ends = itertools.accumulate(map(len, lines))
+    sample = b"".join(line for line, end in zip(lines, ends, strict=True) if end <= _SAMPLE) or lines[0]
     text = sample.decode("utf-8", "replace")
     wrong = text.count("\ufffd")
     # A few damaged bytes among much good UTF-8 do not make it another encoding.
@@ -149,5 +161,5 @@ def _guess_encoding(sample: bytes) -> str:
         return "utf-8"
     from charset_normalizer import from_bytes
 
-    best = from_bytes(sample).best()
+    best = from_bytes(sample, cp_isolation=_OLD_ENCODINGS, threshold=0.5).best()
     return best.encoding if best else "cp1252"

@@ -1,0 +1,96 @@
+"""JSON lines, in this project's fields and in those of the MultiTableQA release."""
+
+import gzip
+import json
+
+import pytest
+import zstandard
+
+from gtr_gpu.errors import GTRError
+
+OURS = {"table_id": "t1", "caption": "C", "header": ["a", "", "a"], "rows": [["1", "2"], [3, None, "x\ny", 4.0]]}
+
+
+def lines(*objects) -> str:
+    return "".join(json.dumps(item) + "\n" for item in objects)
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [
+        ("t.jsonl", bytes),
+        ("t.ndjson", bytes),
+        ("t.jsonl.gz", gzip.compress),
+        ("t.jsonl.zst", zstandard.compress),
+        ("two.jsonl.zst", lambda data: zstandard.compress(data[:9]) + zstandard.compress(data[9:])),
+        ("bom.jsonl", lambda data: b"\xef\xbb\xbf" + data),
+    ],
+)
+def test_our_lines(files, name, pack):
+    files.write(name, pack(lines({**OURS, "description": "D", "source": "s", "page": 3}).encode()))
+    table = files.read_one(name)
+    assert (table.table_id, table.caption, table.description) == ("t1", "C", "D")
+    assert table.header == ["a", "", "a", ""]
+    assert table.rows == [["1", "2", "", ""], ["3", "", "x\ny", "4"]]
+    assert table.metadata == {"source": "s", "page": 3}
+    assert table.source == f"{files.folder}/{name}:1"
+
+
+@pytest.mark.parametrize(
+    "body", [{"table": {"header": ["h"], "rows": [["r"]]}}, {"table.header": ["h"], "table.rows": [["r"]]}]
+)
+def test_the_release_and_its_labels(files, body):
+    labels = {"source_table_idx": 5, "example_query": "who?", "split": "dev", "page": "p", "source_table_idxs": [1]}
+    files.write("t.jsonl", lines({"table_idx": 7, "caption": "C", **labels, **body}))
+    table = files.read_one("t.jsonl")
+    assert (table.table_id, table.caption, table.header, table.rows) == ("7", "C", ["h"], [["r"]])
+    assert table.description == ""
+    assert table.metadata == labels
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("{", "not valid JSON"),
+        ("[" * 100_000, "not valid JSON"),
+        ("[1]", "not a JSON object"),
+        ('{"header": [], "rows": []}', "no table_id"),
+        ('{"table_id": "x", "rows": []}', "header must be a list"),
+        ('{"table_id": "x", "header": [], "rows": {}}', "rows must be lists"),
+        ('{"table_id": "x", "header": [], "rows": ["ab"]}', "rows must be lists"),
+        ('{"table_id": "x", "table": 1}', "table must be an object"),
+        ('{"table_id": "x", "header": [], "rows": [], "caption": 5}', "caption must be a text"),
+        (b'{"table_id": "\xff"}', "not valid UTF-8"),
+    ],
+)
+def test_a_bad_line_is_named_and_the_next_is_read(files, line, reason):
+    line = line if isinstance(line, bytes) else line.encode()
+    files.write("t.jsonl", b"\n" + line + b"\n" + lines(OURS).encode())
+    assert [table.table_id for table in files.read()] == ["t1"]
+    ((place, told),) = files.report.line_failures
+    assert place == f"{files.folder}/t.jsonl:2"
+    assert reason in told
+    assert files.report.lines_failed == 1
+    with pytest.raises(GTRError, match=r"t\.jsonl:2 can't be read"):
+        files.read(strict=True)
+
+
+def test_lone_surrogates_and_nul(files):
+    files.write("t.jsonl", '{"table_id": "\\ud800", "caption": "a\\u0000b", "header": ["\\udfff"], "rows": []}')
+    table = files.read_one("t.jsonl")
+    assert (table.table_id, table.caption, table.header) == ("\ufffd", "ab", ["\ufffd"])
+
+
+def test_a_binary_file(files):
+    files.write("t.jsonl", bytes(range(256)) * 40)
+    with pytest.raises(GTRError, match=r"t\.jsonl"):
+        files.read()
+
+
+def test_a_truncated_archive_gives_its_first_tables(files):
+    packed = gzip.compress(lines(*({**OURS, "table_id": str(i), "x": [i] * 999} for i in range(2000))).encode())
+    files.write("t.jsonl.gz", packed[: len(packed) // 2])
+    assert len(files.read()) > 100
+    ((place, reason),) = files.report.failed
+    assert place.endswith("t.jsonl.gz")
+    assert "truncated" in reason
