@@ -72,6 +72,10 @@ def read_delimited(path: Path, name: str, reading: Reading) -> Iterator[Table]:
 
 def _to_table(rows: Iterator[list[str]], name: str, reading: Reading) -> Table:
     first = list(itertools.islice(rows, SAMPLE_ROWS))
+    if common_width(first) > 1:
+        # Lines of spaces; in a table of one column they are empty cells.
+        first = [row for row in first if len(row) > 1 or row[0].strip()]
+        rows = (row for row in rows if len(row) > 1 or row[0].strip())
     n_titles = count_title_rows(first)
     titles = [cell for row in first[:n_titles] for cell in row if cell.strip()]
     body = first[n_titles:]
@@ -89,7 +93,7 @@ def _to_table(rows: Iterator[list[str]], name: str, reading: Reading) -> Table:
 def _rows(lines: Iterator[str], dialect: Dialect) -> Iterator[list[str]]:
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if dialect.quoted else csv.QUOTE_NONE
     reader = csv.reader(lines, delimiter=dialect.delimiter, quoting=quoting, skipinitialspace=True)
-    return (row for row in reader if row and (len(row) > 1 or row[0].strip()))
+    return filter(None, reader)
 
 
 def _whole_lines(lines: Iterator[str]) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """CSV and its relatives: encodings, dialects, headers, sizes."""
 
+# ruff: noqa: RUF001 (letters of other scripts are what is tested)
+
 import csv
 import gzip
 import io
@@ -89,6 +91,7 @@ def test_compressed(files, name, pack):
         ("preis;menge\n1,5;2\n2,25;3\n", ["preis", "menge"], [["1,5", "2"], ["2,25", "3"]]),
         ('a\tb\n5" disk\t1\n"3 inch\t2\n', ["a", "b"], [['5" disk', "1"], ['"3 inch', "2"]]),
         ("\n\na,b\n\n1,x\n   \n", ["a", "b"], [["1", "x"]]),
+        ('a\n""\n1\n', ["a"], [[""], ["1"]]),
         ("a,b\n,\n1,2\n", ["a", "b"], [["", ""], ["1", "2"]]),
         ("a\u200b,b\n\x001,2\n", ["a", "b"], [["1", "2"]]),
     ],

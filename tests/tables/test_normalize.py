@@ -1,5 +1,7 @@
 """Normalising: rectangular tables of clean text within the row limit."""
 
+# ruff: noqa: RUF001 (letters of other scripts are what is tested)
+
 import datetime
 import decimal
 import math

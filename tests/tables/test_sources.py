@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import openpyxl
 import pytest
@@ -115,7 +116,7 @@ def test_one_bad_file_is_reported_and_the_rest_goes_on(files):
     (files.folder / "e.csv").mkdir()
     os.mkfifo(files.folder / "f.csv")
     assert [table.table_id for table in files.read()] == ["b.csv"]
-    failed = [os.path.basename(place) for place, _ in files.report.failed]
+    failed = [Path(place).name for place, _ in files.report.failed]
     assert failed == ["a.parquet", "c.xlsx", "d.csv", "f.csv"]
     assert "no such file" in dict(files.report.failed)[str(files.folder / "d.csv")]
     with pytest.raises(GTRError, match=r"a\.parquet can't be read: .*without --strict"):
@@ -137,8 +138,6 @@ def test_a_failure_that_nobody_foresaw_is_one_files_failure(files, monkeypatch):
 
 
 def test_a_file_without_permission(files, monkeypatch):
-    from pathlib import Path
-
     files.write("a.csv", CSV)
     opened = Path.open
 
