@@ -244,6 +244,8 @@ def relations(tables: Sequence[int] | Tensor, edges: Mapping[str, OutEdges]) -> 
         neighbours, similarities = of_kind.ids[rows].cpu(), of_kind.similarities[rows].cpu()
         sources, columns, targets = (neighbours[:, :, None] == ids[places]).nonzero(as_tuple=True)
         for source, column, target in zip(sources.tolist(), columns.tolist(), targets.tolist(), strict=True):
+            if source == target:
+                continue
             pair = (*sorted((places[source], places[target])), number)
             similarity = float(similarities[source, column])
             found[pair] = max(found.get(pair, -torch.inf), similarity)

@@ -12,7 +12,8 @@ MAX_TILE = 1 << 24
 _BLOCK = 64
 # Similarities of sparse rows are rounded to this step, so that equal evidence is equal whatever the order of the sums.
 _STEP = 2.0**-20
-_DENSE_SHARE = 16
+# Adding a pair into a tile and finding the best there costs a hundredth of sorting it, for each product of the tile.
+_DENSE_SHARE = 128
 _PAIRS = 1 << 14
 
 
@@ -58,12 +59,12 @@ def sparse_top_m(
     m: int,
     exclude: Tensor | None = None,
     tie_break: tuple[Tensor, Tensor] | None = None,
-    max_tile: int = MAX_TILE,
+    max_tile: int = MAX_TILE // 4,
 ) -> tuple[Tensor, Tensor]:
     """The m rows with the highest dot product with each query, among those with one above 0; both sparse.
 
     The work is the number of (query entry, posting) pairs, so a caller drops columns that most rows share. Where the
-    pairs fill more than a sixteenth of all products, they are added into dense tiles, else sorted.
+    pairs are more than a 128th of all products, they are added into dense tiles, else sorted.
 
     Args:
         queries: `[M, V]`, float32, no entry below 0, rows of unit length or less.
@@ -72,7 +73,7 @@ def sparse_top_m(
         exclude: For each query one row that doesn't count, such as itself, or -1; `[M]`, int64.
         tie_break: Dense features of the queries `[M, d]` and of the rows `[N, d]`: of rows that tie for a place, those
             with the higher dot product of these come first.
-        max_tile: Products, or pairs, that are held at once; bounds the memory.
+        max_tile: Products, or pairs, that are held at once, but always those of 16 queries; bounds the memory.
 
     Returns:
         Row ids `[M, m]`, int32, best first, ties to the higher tie break, then to the smaller id, padded by -1, and
@@ -85,16 +86,17 @@ def sparse_top_m(
     # Pairs up to each query, running.
     pairs = offsets_from_lengths(postings.columns.lengths[queries.columns.values])[queries.columns.offsets]
     dense = int(pairs[-1]) * _DENSE_SHARE >= n_queries * n_rows
-    most_rows = max(1, max_tile // _round_up(n_rows)) if dense else n_queries
+    height = min(n_queries, max(16, max_tile // _round_up(n_rows))) if dense else n_queries
+    tile = torch.empty(height if dense else 0, _round_up(n_rows), device=queries.device)
     first = 0
     while first < n_queries:
         stop = int(torch.searchsorted(pairs, pairs[first] + max_tile // 4, right=True)) - 1
-        stop = min(max(stop, first + 1), first + most_rows, n_queries)
+        stop = min(max(stop, first + 1), first + height)
         skip = None if exclude is None else exclude[first:stop]
         found = _products(queries.slice(first, stop), postings, skip)
-        rows, columns, products = (_best_of_tile if dense else _summed)(*found, (stop - first, n_rows), m)
+        found = _best_of_tile(*found, tile[: stop - first], m) if dense else _summed(*found, n_rows)
         features = None if tie_break is None else (tie_break[0][first:stop], tie_break[1])
-        rows, columns, products, places = _ranked(rows, columns, products, m, features)
+        rows, columns, products, places = _ranked(*found, m, features)
         ids[first + rows, places] = columns.to(INDEX_DTYPE)
         best[first + rows, places] = products
         first = stop
@@ -139,8 +141,8 @@ def _forbid(tile: Tensor, columns: Tensor, width: int) -> None:
 def _tile_top_m(tile: Tensor, m: int) -> tuple[Tensor, Tensor]:
     """The m best columns of each row of a tile `[R, whole blocks]`, ties to the smaller column.
 
-    The m best lie in the m blocks with the highest maxima (ties to the smaller block): each entry elsewhere has m before
-    it. So one pass over the tile finds the maxima, and the rest looks at m blocks only.
+    The m best lie in the m blocks with the highest maxima (ties to the smaller block): each entry elsewhere has m
+    before it. So one pass over the tile finds the maxima, and the rest looks at m blocks only.
     """
     blocks = tile.view(tile.shape[0], -1, _BLOCK)
     m_blocks = min(m, blocks.shape[1])
@@ -164,26 +166,30 @@ def _products(queries: SparseMatrix, postings: SparseMatrix, exclude: Tensor | N
     return rows, columns, products
 
 
-def _summed(
-    rows: Tensor, columns: Tensor, products: Tensor, shape: tuple[int, int], m: int
-) -> tuple[Tensor, Tensor, Tensor]:
+def _summed(rows: Tensor, columns: Tensor, products: Tensor, n_rows: int) -> tuple[Tensor, Tensor, Tensor]:
     """The sums of products at the same place, all of them, by sorting."""
-    keys, entry = torch.unique(rows * shape[1] + columns, return_inverse=True)
+    keys, entry = torch.unique(rows * n_rows + columns, return_inverse=True)
     sums = torch.zeros(keys.numel(), device=keys.device).index_add_(0, entry, products)
-    return keys // shape[1], keys % shape[1], sums
+    return keys // n_rows, keys % n_rows, sums
 
 
 def _best_of_tile(
-    rows: Tensor, columns: Tensor, products: Tensor, shape: tuple[int, int], m: int
+    rows: Tensor, columns: Tensor, products: Tensor, tile: Tensor, m: int
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The sums of products at the same place that are among the m best of their row or tie with the last of these."""
-    height, width = shape[0], _round_up(shape[1])
-    tile = torch.zeros(height, width, device=products.device)
-    tile.view(-1).index_add_(0, rows * width + columns, products)
-    last = _tile_top_m(tile, m)[1][:, -1:] if m <= width else tile.new_zeros(height, 1)
-    least = (last - 2 * _STEP).clamp_min(0)
+    """The sums of products at the same place that are among the m best of their row or tie with the last of these.
+
+    The tile `[R, whole blocks]` is overwritten. The m-th best is also that of the m blocks with the highest maxima,
+    whichever of equal ones are taken.
+    """
+    height, width = tile.shape
+    tile.zero_().view(-1).index_add_(0, rows * width + columns, products)
     blocks = tile.view(height, -1, _BLOCK)
-    block_rows, block_ids = (blocks.amax(2) > least).nonzero(as_tuple=True)
+    maxima = blocks.amax(2)
+    chosen = maxima.topk(min(m, maxima.shape[1]), 1).indices
+    entries = blocks.gather(1, chosen[:, :, None].expand(-1, -1, _BLOCK)).view(height, -1)
+    last = entries.topk(min(m, entries.shape[1]), 1).values[:, -1:]
+    least = (last - 2 * _STEP).clamp_min(0)
+    block_rows, block_ids = (maxima > least).nonzero(as_tuple=True)
     entries = blocks[block_rows, block_ids]
     picked, within = (entries > least[block_rows]).nonzero(as_tuple=True)
     return block_rows[picked], block_ids[picked] * _BLOCK + within, entries[picked, within]
@@ -197,21 +203,25 @@ def _ranked(
     kept = (steps > 0).nonzero().flatten()
     order = kept[torch.argsort((rows[kept] << 32) - steps[kept], stable=True)]
     rows, columns, steps = rows[order], columns[order], steps[order]
-    starts = torch.searchsorted(rows, rows)
-    last = steps[(starts + m - 1).clamp_max(max(rows.numel() - 1, 0))]
+    starts, lengths = _runs(rows)
     places = torch.arange(rows.numel(), device=rows.device) - starts
     if features is not None:
-        # Only rows that tie for the last place need the tie break; `last` is theirs where its row has m entries.
-        ends = torch.searchsorted(rows, rows, right=True)
-        near = ((places < m) | ((steps == last) & (ends - starts > m))).nonzero().flatten()
+        # Only rows with entries that tie for the last place need the tie break.
+        last = steps[(starts + m - 1).clamp_max(max(rows.numel() - 1, 0))]
+        near = ((places < m) | ((steps == last) & (lengths > m))).nonzero().flatten()
         rows, columns, steps = rows[near], columns[near], steps[near]
-        tie = _row_dots(*features, rows, columns)
-        order = torch.argsort(tie, descending=True, stable=True)
+        order = torch.argsort(_row_dots(*features, rows, columns), descending=True, stable=True)
         order = order[torch.argsort((rows[order] << 32) - steps[order], stable=True)]
         rows, columns, steps = rows[order], columns[order], steps[order]
-        places = torch.arange(rows.numel(), device=rows.device) - torch.searchsorted(rows, rows)
+        places = torch.arange(rows.numel(), device=rows.device) - _runs(rows)[0]
     top = places < m
     return rows[top], columns[top], steps[top] * _STEP, places[top]
+
+
+def _runs(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Where the run of each item's equal neighbours starts, and its length; rising rows `[T]`."""
+    _, run, lengths = torch.unique_consecutive(rows, return_inverse=True, return_counts=True)
+    return offsets_from_lengths(lengths)[run], lengths[run]
 
 
 def _row_dots(left: Tensor, right: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
