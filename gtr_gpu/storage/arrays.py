@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -102,6 +103,11 @@ def _opened(path: Path) -> Iterator[Any]:
         raise IndexFormatError(
             f"{path} is truncated or not a safetensors file ({error}); build the index anew from its sources"
         ) from error
+    except RuntimeError as error:
+        # The library opens a file twice, and torch has an error of its own for one that vanished in between.
+        if path.exists():
+            raise
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
 
 
 def pack_texts(texts: Sequence[str]) -> tuple[Tensor, Tensor]:

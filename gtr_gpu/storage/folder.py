@@ -21,6 +21,9 @@ from gtr_gpu.storage.transaction import Transaction, is_ours
 
 T = TypeVar("T")
 
+ENCODINGS_NAME = "encodings"
+"""The folder of encodings that an interrupted build leaves for the next one; no writer sweeps it."""
+
 _ATTEMPTS = 100
 _UNFIT_PLACE = {
     errno.EACCES,
