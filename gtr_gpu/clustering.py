@@ -53,7 +53,7 @@ def kmeans(
     max_iterations: int = 25,
     tolerance: float = 1e-4,
     seed: int = 0,
-    init: Init | Tensor = "k-means++",
+    init: Init | Tensor = "k-means||",
     sample_per_cluster: int = 256,
     memory_megabytes: int = 512,
 ) -> KMeansResult:
@@ -187,12 +187,8 @@ def _repair(source: RowSource, sums: Tensor, counts: Tensor, labels: Tensor, dis
 
 def _shifts(moved: Tensor, centroids: Tensor) -> Tensor:
     """The squared moves of each start's centroids, added up, `[S]`."""
-    return torch.stack(
-        [
-            torch.linalg.vector_norm(new - old, dtype=torch.float64).square()
-            for new, old in zip(moved, centroids, strict=True)
-        ]
-    )
+    shifts: Tensor = (moved - centroids).square_().sum((1, 2))
+    return shifts
 
 
 def _pick(centroids: Tensor, starts: Tensor) -> Tensor:
@@ -221,13 +217,9 @@ def _sample(source: RowSource, size: int, seed: int) -> RowSource:
 
 def _first_centroids(source: RowSource, n_clusters: int, init: Init | Tensor, seeds: list[int]) -> Tensor:
     generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    if init == "k-means++":
-        picks = plus_plus(source, n_clusters, generators)
-    else:
-        found = [parallel(source, n_clusters, generator) for generator in generators]
-        width = max(picks.numel() for picks in found)
-        picks = torch.stack([torch.cat([one, one[-1:].expand(width - one.numel())]) for one in found])
-    return torch.stack([dense_rows(source.take(start), source.dtype) for start in picks])
+    picks = (plus_plus if init == "k-means++" else parallel)(source, n_clusters, generators)
+    dense = dense_rows(source.take(picks.flatten()), source.dtype)
+    return dense.view(*picks.shape, source.dim)
 
 
 def _given_centroids(init: Tensor, n_clusters: int, source: RowSource) -> Tensor:

@@ -1,6 +1,6 @@
 """First centroids of k-means: k-means++ and k-means||.
 
-Random numbers are drawn on the CPU from one generator for each start, so that a start does not depend on the others.
+Random numbers are drawn on the CPU, from one generator for each start.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gtr_gpu.ragged import SparseMatrix
 from gtr_gpu.row_source import PartedRows, RowSource
 
 _ROUNDS = 5
-_OVERSAMPLING = 2
+_OVERSAMPLING = 1.0
 _DENSE_NUMBERS = 1 << 24  # of sparse rows made dense at a time as candidates
 
 
@@ -62,21 +62,22 @@ def plus_plus(
     return torch.stack(chosen, 1)
 
 
-def parallel(source: RowSource, n_clusters: int, generator: torch.Generator) -> Tensor:
+def parallel(source: RowSource, n_clusters: int, generators: Sequence[torch.Generator]) -> Tensor:
     """K-means|| (Bahmani et al. 2012): a few passes over the rows instead of one for each cluster.
 
-    Each of 5 rounds draws every row independently, about 2·K of them in proportion to their squared distance to those
-    drawn so far; a weighted k-means++ then picks K of all that were drawn, each weighing the rows that are nearest to it.
+    Each of 5 rounds draws every row independently, about K of them in proportion to their squared distance to those
+    drawn so far. A weighted k-means++ then picks K of all that were drawn, each weighing the rows that are nearest to
+    it. The rows are drawn once, with the first generator; the starts differ in what they pick.
 
     Args:
         source: The rows.
         n_clusters: K.
-        generator: The random numbers of this start.
+        generators: One for each of S starts.
 
     Returns:
-        Row numbers `[K']`, int64; K' < K where fewer distinct rows were found.
+        Row numbers `[S, K']`, int64; K' < K where the rows have only K' distinct values.
     """
-    device = source.device
+    device, generator = source.device, generators[0]
     first = torch.randint(source.count, (1,), generator=generator).to(device)
     drawn = [first]
     closest, nearest = _nearest(source, first, 0)
@@ -96,16 +97,15 @@ def parallel(source: RowSource, n_clusters: int, generator: torch.Generator) -> 
         _join(source, drawn, order[keys[order] < torch.inf], closest, nearest)
     candidates = torch.cat(drawn)
     weights = torch.bincount(nearest, minlength=candidates.numel())
-    picks = plus_plus(PartedRows([source.take(candidates)]), n_clusters, [generator], weights)[0]
-    return candidates[picks]
+    return candidates[plus_plus(PartedRows([source.take(candidates)]), n_clusters, generators, weights)]
 
 
 def dense_rows(rows: Rows, dtype: torch.dtype) -> Tensor:
-    """Rows as a dense matrix, for the few that are centroids."""
+    """Rows as a dense matrix `[R, d]`, for the few that are centroids; those of sparse rows lie column by column."""
     if isinstance(rows, SparseMatrix):
-        dense = torch.zeros(rows.shape, dtype=dtype, device=rows.device)
-        dense[rows.row_ids(), rows.columns.values.long()] = rows.weights.to(dtype)
-        return dense
+        columns = torch.zeros((rows.n_columns, len(rows.columns)), dtype=dtype, device=rows.device)
+        columns[rows.columns.values.long(), rows.row_ids()] = rows.weights.to(dtype)
+        return columns.T
     return rows.to(dtype)
 
 

@@ -51,7 +51,7 @@ def assign(rows: Rows, centroids: Tensor) -> tuple[Tensor, Tensor]:
         doubtful, which = (found <= _CANCELLED * (squares[:, None] + scorer.squares[flat])).nonzero(as_tuple=True)
         if doubtful.numel():
             chosen = tile.select(doubtful) if isinstance(tile, SparseMatrix) else tile[doubtful]
-            found[doubtful, which] = _differences(chosen, batch.flatten(0, 1), flat[doubtful, which], scorer.lengths)
+            found[doubtful, which] = _differences(chosen, batch.flatten(0, 1), flat[doubtful, which])
         labels[:, start:stop] = nearest.T
         distances[:, start:stop] = found.T
     return (labels, distances) if centroids.dim() == 3 else (labels[0], distances[0])
@@ -68,11 +68,10 @@ def distances_to(rows: Rows, centroids: Tensor, labels: Tensor) -> Tensor:
     Returns:
         Squared Euclidean distances `[N]` in the type of the centroids.
     """
-    squares = _squares(centroids) if isinstance(rows, SparseMatrix) else None
     result = torch.empty(rows.shape[0], dtype=centroids.dtype, device=centroids.device)
     for start, stop in _ranges(rows.shape[0], _TILE_ROWS):
         tile = rows.slice(start, stop) if isinstance(rows, SparseMatrix) else rows[start:stop]
-        result[start:stop] = _differences(tile, centroids, labels[start:stop].long(), squares)
+        result[start:stop] = _differences(tile, centroids, labels[start:stop].long())
     return result
 
 
@@ -101,7 +100,7 @@ def update(rows: Rows, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]
     shape = (n_columns, n_bins) if isinstance(rows, SparseMatrix) else (n_bins, n_columns)
     sums = torch.zeros(shape, dtype=torch.float64, device=labels.device)
     for start, stop in _ranges(n_rows, SUM_BLOCK):
-        block = sums if n_rows <= SUM_BLOCK else torch.zeros_like(sums)
+        block: Tensor = sums if n_rows <= SUM_BLOCK else torch.zeros_like(sums)
         here = bins[:, start:stop]
         if isinstance(rows, SparseMatrix):
             _add_sparse(block, rows.slice(start, stop), here)
@@ -109,27 +108,23 @@ def update(rows: Rows, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]
             _add_dense(block, rows[start:stop], here)
         if block is not sums:
             sums += block
-    result = sums.T if isinstance(rows, SparseMatrix) else sums
+    if isinstance(rows, SparseMatrix):
+        sums = sums.T
     if labels.dim() == 2:
-        return result.view(n_starts, n_clusters, n_columns), counts.view(n_starts, n_clusters)
-    return result, counts
+        return sums.view(n_starts, n_clusters, n_columns), counts.view(n_starts, n_clusters)
+    return sums, counts
 
 
-def _squares(centroids: Tensor) -> Tensor:
-    """The squared lengths of the centroids, in float64."""
-    return torch.linalg.vector_norm(centroids, dim=1, dtype=torch.float64).square()
-
-
-def _differences(tile: Rows, centroids: Tensor, labels: Tensor, squares: Tensor | None) -> Tensor:
-    """As `distances_to`, for one tile and with the squared lengths of the centroids, which sparse rows need."""
+def _differences(tile: Rows, centroids: Tensor, labels: Tensor) -> Tensor:
+    """As `distances_to`, for one tile."""
     if not isinstance(tile, SparseMatrix):
         return (tile.to(centroids.dtype) - centroids[labels]).square().sum(1)
-    assert squares is not None
     offsets = tile.columns.offsets
     at = centroids[labels[tile.row_ids()], tile.columns.values.long()].double()
     here = segment_sum((tile.weights.double() - at).square(), offsets)
     # What is left of the centroid outside of the row's columns; less than the rounding of two sums is nothing.
-    whole = squares[labels]
+    used, inverse = torch.unique(labels, return_inverse=True)
+    whole = torch.stack([centroids[one].double().square().sum() for one in used])[inverse]
     outside = whole - segment_sum(at.square(), offsets)
     return (here + torch.where(outside > 1e-12 * whole, outside, 0.0)).to(centroids.dtype)
 
@@ -141,7 +136,6 @@ class _DenseScorer:
         self._centre = centroids.mean((0, 1))
         self._centroids = centroids.flatten(0, 1) - self._centre
         self.squares = self._centroids.square().sum(1)
-        self.lengths = None
 
     def scores(self, tile: Rows) -> tuple[Tensor, Tensor]:
         assert isinstance(tile, Tensor)
@@ -154,8 +148,7 @@ class _SparseScorer:
 
     def __init__(self, centroids: Tensor) -> None:
         self._columns = centroids.flatten(0, 1).T.contiguous()
-        self.lengths = _squares(self._columns.T)
-        self.squares = self.lengths.to(centroids.dtype)
+        self.squares = self._columns.square().sum(0)
 
     def scores(self, tile: Rows) -> tuple[Tensor, Tensor]:
         assert isinstance(tile, SparseMatrix)

@@ -1,0 +1,116 @@
+"""The two halves of a round of k-means against NumPy, SciPy and scikit-learn."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from scipy.spatial.distance import cdist
+
+from gtr_gpu.ops import kmeans as ops
+from gtr_gpu.ragged import Ragged, SparseMatrix
+
+
+def sparse_of(dense):
+    matrix = scipy.sparse.csr_matrix(dense.numpy())
+    columns = Ragged(torch.from_numpy(matrix.indices), torch.from_numpy(matrix.indptr).long())
+    return SparseMatrix(columns, torch.from_numpy(matrix.data), dense.shape[1])
+
+
+def random_rows(n, d, seed=0, density=1.0):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(n, d, generator=generator) * (torch.rand(n, d, generator=generator) < density)
+
+
+@pytest.fixture(params=["dense", "sparse"])
+def kind(request):
+    return sparse_of if request.param == "sparse" else lambda dense: dense
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (50, 7, 5), (3000, 20, 33)])
+def test_assign_finds_the_nearest_centroid(kind, shape):
+    n, d, k = shape
+    rows, centroids = random_rows(n, d, density=0.5), random_rows(2 * k, d, 1).view(2, k, d)
+    labels, distances = ops.assign(kind(rows), centroids)
+    assert labels.dtype == torch.int32
+    for start in range(2):
+        expected = cdist(rows.double(), centroids[start].double(), "sqeuclidean")
+        np.testing.assert_allclose(distances[start], expected.min(1), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(
+            np.take_along_axis(expected, labels[start, :, None].numpy(), 1)[:, 0], expected.min(1), rtol=1e-5
+        )
+        alone = ops.assign(kind(rows), centroids[start])
+        assert torch.equal(alone[0], labels[start])
+        torch.testing.assert_close(alone[1], distances[start])
+
+
+def test_ties_go_to_the_smaller_cluster(kind):
+    centroids = torch.tensor([[5.0, 5.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    labels, distances = ops.assign(kind(torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]])), centroids)
+    assert labels.tolist() == [1, 1, 1]
+    assert distances.tolist() == [0.0, 1.0, 1.0]
+
+
+def test_an_equal_row_has_distance_zero_and_far_data_keep_their_digits(kind):
+    rows = random_rows(200, 40, density=0.3) * 1e3
+    assert ops.assign(kind(rows), rows[:60].clone())[1][:60].tolist() == [0.0] * 60
+    near = 1e4 + random_rows(200, 6)
+    centroids = 1e4 + random_rows(9, 6, 1)
+    expected = cdist(near.double(), centroids.double(), "sqeuclidean").min(1)
+    labels, distances = ops.assign(near, centroids)
+    np.testing.assert_allclose(distances, expected, rtol=1e-4)
+    np.testing.assert_allclose(ops.distances_to(near, centroids, labels), expected, rtol=1e-5)
+
+
+def test_distances_to_given_centroids(kind):
+    rows, centroids = random_rows(300, 30, density=0.2), random_rows(8, 30, 1, 0.4)
+    labels = torch.arange(300) % 8
+    expected = ((rows.double() - centroids.double()[labels]) ** 2).sum(1)
+    np.testing.assert_allclose(ops.distances_to(kind(rows), centroids, labels), expected, rtol=1e-5)
+
+
+def test_update_sums_the_rows_of_each_cluster(kind):
+    rows = random_rows(500, 12, density=0.5)
+    labels = torch.randint(0, 5, (2, 500), generator=torch.Generator().manual_seed(0))
+    labels[labels == 3] = 4
+    sums, counts = ops.update(kind(rows), labels, 6)
+    assert sums.dtype == counts.dtype == torch.float64
+    for start in range(2):
+        member = scipy.sparse.csr_matrix((np.ones(500), (labels[start].numpy(), np.arange(500))), shape=(6, 500))
+        np.testing.assert_allclose(sums[start], member @ rows.double().numpy(), rtol=1e-12, atol=1e-12)
+        assert counts[start].tolist() == np.bincount(labels[start], minlength=6).tolist()
+    alone = ops.update(kind(rows), labels[1], 6)
+    assert torch.equal(alone[0], sums[1])
+    assert torch.equal(alone[1], counts[1])
+
+
+def test_update_adds_blocks_in_their_order(kind):
+    rows = random_rows(ops.SUM_BLOCK + 500, 3, density=0.5)
+    labels = torch.arange(rows.shape[0]) % 7
+    cut = ops.SUM_BLOCK
+    whole, counts = ops.update(kind(rows), labels, 7)
+    parts = [ops.update(kind(rows[part]), labels[part], 7) for part in (slice(0, cut), slice(cut, None))]
+    assert torch.equal(whole, parts[0][0] + parts[1][0])
+    assert torch.equal(counts, parts[0][1] + parts[1][1])
+
+
+def test_no_rows_and_rows_of_zeros(kind):
+    labels, distances = ops.assign(kind(torch.zeros(0, 3)), torch.ones(2, 3))
+    assert labels.shape == distances.shape == (0,)
+    labels, distances = ops.assign(kind(torch.zeros(2, 3)), torch.tensor([[1.0, 1.0, 0.0], [0.0, 0.0, 0.5]]))
+    assert (labels.tolist(), distances.tolist()) == ([1, 1], [0.25, 0.25])
+    sums, counts = ops.update(kind(torch.zeros(2, 3)), labels, 2)
+    assert (sums.abs().sum(), counts.tolist()) == (0, [0, 2])
+
+
+def test_half_precision_rows_are_read_as_they_are():
+    rows, centroids = random_rows(100, 8).half(), random_rows(5, 8, 1)
+    expected = ops.assign(rows.float(), centroids)
+    found = ops.assign(rows, centroids)
+    assert torch.equal(found[0], expected[0])
+    assert found[1].dtype == torch.float32
+
+
+def test_sparse_product_is_scipys():
+    rows, dense = random_rows(60, 30, density=0.2), random_rows(30, 4, 1)
+    expected = scipy.sparse.csr_matrix(rows.double().numpy()) @ dense.double().numpy()
+    np.testing.assert_allclose(ops.sparse_product(sparse_of(rows), dense), expected, rtol=1e-5, atol=1e-6)
