@@ -219,9 +219,12 @@ def merge_graph(
         return SparseMatrix.from_entries(none, none, none.float(), (n_tables, n_tables))
     pairs, entry = torch.unique(torch.cat(keys), return_inverse=True)
     added = torch.zeros(pairs.numel(), dtype=torch.float64, device=pairs.device).index_add_(0, entry, torch.cat(values))
+    strengths = added.float()
+    # Sharpened without end, small similarities vanish in float32.
+    pairs, strengths = pairs[strengths > 0], strengths[strengths > 0]
     low, high = pairs // n_tables, pairs % n_tables
     return SparseMatrix.from_entries(
-        torch.cat([low, high]), torch.cat([high, low]), added.float().repeat(2), (n_tables, n_tables)
+        torch.cat([low, high]), torch.cat([high, low]), strengths.repeat(2), (n_tables, n_tables)
     )
 
 

@@ -206,6 +206,13 @@ def test_merging_leaves_out_the_dead_and_the_unweighted():
     assert nothing.weights.numel() == 0
 
 
+def test_an_edge_that_sharpening_makes_vanish_is_none():
+    edges = {"key": OutEdges(torch.tensor([[1], [0], [1]], dtype=torch.int32), torch.tensor([[0.9], [0.9], [0.01]]))}
+    graph = merge_graph(edges, {"key": 1.0}, 64.0, 3)
+    assert graph.columns.to_lists() == [[1], [0], []]
+    assert (graph.weights > 0).all()
+
+
 def test_merged_graph_is_the_union_of_networkx():
     features = unit_rows(60, 4, seed=12)
     kinds = {"semantic": semantic_edges(features, 3), "key": evidence_edges(random_evidence(60, 30, seed=13), 2, 20)}
