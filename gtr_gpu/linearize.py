@@ -1,7 +1,7 @@
 """Which text each modality reads of a table: the paper's linearization s, in one place.
 
-Every text is made of the caption, the description, the column names and the kept rows; the id, the source and the metadata are
-never read. Runs of whitespace become one space. Empty names and cells are skipped.
+Every text is made of the caption, the description, the column names and the kept rows; the id, the source and the
+metadata are never read. Runs of whitespace become one space. Empty names and cells are skipped.
 
 | modality   | caption | description        | column names | cells                                     |
 |------------|---------|--------------------|--------------|-------------------------------------------|
@@ -12,15 +12,17 @@ never read. Runs of whitespace become one space. Empty names and cells are skipp
 `text_style` says how the encoder's text is laid out:
 
 - `plain`: `caption. description. a, b, c.` and then the rows, each `1, 2, 3;`.
-- `tagged`: the paper's `[Table] [Caption] caption [Header] a [Header] b`, and then `[Row] 1, 2`; the description follows the caption.
-- `paper`: `Caption: caption; Headers: [a, b]`, the text of the authors' code, for all three modalities: no description and
-  no cells for features (rows follow for the encoder only where `encode_rows` is set). Names are joined by `, ` without quotes,
-  empty ones included.
+- `tagged`: the paper's `[Table] [Caption] caption [Header] a [Header] b`, and then `[Row] 1, 2`; the description
+  follows the caption.
+- `paper`: `Caption: caption; Headers: [a, b]`, the text of the authors' code, for all three modalities: no description
+  and no cells for features (rows follow for the encoder only where `encode_rows` is set). Names are joined by `, `
+  without quotes, empty ones included.
 
 A table of which nothing would be read is described by its shape, so that no text is empty.
 
-The encoder's window holds tokens, so the texts here are only bounded generously: `CHARACTERS_PER_TOKEN` letters for each token of
-the window. Rows that begin after that bound are never read. The encoder cuts exactly, and counts what it leaves out.
+The encoder's window holds tokens, so the texts here are only bounded generously: `CHARACTERS_PER_TOKEN` letters for
+each token of the window. Rows that begin after that bound are never read. The encoder cuts exactly, and counts what it
+leaves out.
 """
 
 from __future__ import annotations
@@ -33,6 +35,9 @@ from gtr_gpu.tables.table import Table
 
 CHARACTERS_PER_TOKEN = 16
 STRUCTURAL_DESCRIPTION = 500
+
+# Latin, Chinese, Arabic and Devanagari.
+_SENTENCE_ENDS = ".!?\u3002\uff01\uff1f\u061f\u06d4\u0964"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +82,8 @@ def heuristic_fields(table: Table, config: Config) -> tuple[str, str]:
     """The two texts that lexical counting reads: what describes a table, and what it holds.
 
     Returns:
-        Caption, description and column names, one a line; and all kept cells, joined by newlines as they are (empty in the
-        `paper` style, whose first text is the encoder's).
+        Caption, description and column names, one a line; and all kept cells, joined by newlines as they are (empty in
+        the `paper` style, whose first text is the encoder's).
     """
     if config.text_style == "paper":
         return _join_parts(*_paper(table)), ""
@@ -132,7 +137,7 @@ def _sentences(*texts: str) -> str:
 
 
 def _ended(text: str) -> str:
-    return text if text[-1] in ".!?。！？؟।" else text + "."
+    return text if text[-1] in _SENTENCE_ENDS else text + "."
 
 
 def _join_parts(lead: str, header: list[str]) -> str:

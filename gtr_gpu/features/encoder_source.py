@@ -26,7 +26,7 @@ _HASHED_END = 1 << 20
 _FAMILY_PREFIXES = (
     (r"(^|[-_/])e5[-_](small|base|large)(?!.*instruct)", "query: ", "passage: "),
     (r"bge-(small|base|large)-en", "Represent this sentence for searching relevant passages: ", ""),
-    (r"bge-(small|base|large)-zh", "为这个句子生成表示以用于检索相关文章：", ""),
+    (r"bge-(small|base|large)-zh", "为这个句子生成表示以用于检索相关文章\uff1a", ""),
 )
 _CLS_FAMILIES = r"(^|[-_/])bge-"
 
@@ -96,15 +96,19 @@ def find_encoder(config: Config) -> EncoderSource:
 @contextmanager
 def quiet_hub() -> Iterator[None]:
     """Keeps transformers and the hub's client from writing to stderr, and leaves their settings as they were."""
-    from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
-    from transformers.utils import logging as transformers_logging
+    from huggingface_hub import utils as hub
+    from transformers.utils import logging
+
+    # Neither library types these functions.
+    hub_utils: Any = hub
+    transformers_logging: Any = logging
 
     verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    hub_bars = not are_progress_bars_disabled()
+    hub_bars = not hub_utils.are_progress_bars_disabled()
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     if hub_bars:
-        disable_progress_bars()
+        hub_utils.disable_progress_bars()
     try:
         yield
     finally:
@@ -112,7 +116,7 @@ def quiet_hub() -> Iterator[None]:
         if bars:
             transformers_logging.enable_progress_bar()
         if hub_bars:
-            enable_progress_bars()
+            hub_utils.enable_progress_bars()
 
 
 def _folder(config: Config) -> Path:
@@ -176,7 +180,7 @@ def _pooling(folder: Path, family: str, name: str) -> str:
     extra = {str(module["type"]).rsplit(".", 1)[-1] for module in modules} - known
     if extra:
         raise GTRError(
-            f"encoder {name!r} has a layer after pooling ({', '.join(sorted(extra))}) that isn't supported; choose another"
+            f"encoder {name!r} has a layer after pooling ({', '.join(sorted(extra))}), which isn't supported"
         )
     places = [str(module["path"]) for module in modules if str(module["type"]).endswith("Pooling")] or ["1_Pooling"]
     settings = _read_json(folder / places[0] / "config.json")

@@ -27,8 +27,8 @@ _STALE_SECONDS = 60.0
 class EncodingCache:
     """A folder of immutable shards, each a safetensors file of sorted keys and their vectors.
 
-    A shard is written under a temporary name, synced and then renamed: a process killed at any moment leaves whole shards,
-    and at most one temporary file, which the next one ignores and removes. Several processes may use one folder.
+    A shard is written under a temporary name, synced and then renamed: a process killed at any moment leaves whole
+    shards and at most one temporary file, which the next one ignores and removes. Several processes may use one folder.
     """
 
     def __init__(self, folder: Path | str, shard_seconds: float = 5.0, shard_rows: int = 32_768) -> None:
@@ -62,7 +62,8 @@ class EncodingCache:
             keys: K keys of 16 bytes.
 
         Returns:
-            Which keys are known, bool `[K]`; and the vectors of those, float32 `[F, d]`, in their order (`[0, 0]` if there is none).
+            Which keys are known, bool `[K]`; and the vectors of those, float32 `[F, d]`, in their order (`[0, 0]`
+            where the cache is empty).
         """
         self.flush()
         wanted = _as_numbers(keys)

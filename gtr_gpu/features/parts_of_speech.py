@@ -1,4 +1,4 @@
-"""Universal parts of speech from spaCy's fine tags, remembered for each tag and word instead of matched for each token."""
+"""Universal parts of speech from spaCy's fine tags, remembered by tag and word rather than matched token by token."""
 
 from __future__ import annotations
 

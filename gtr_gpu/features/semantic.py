@@ -6,6 +6,7 @@ import hashlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -88,7 +89,7 @@ class Encoder:
         for knob, prefix in (("query_prefix", self._query_prefix), ("passage_prefix", self._passage_prefix)):
             if self._room(prefix, self.max_tokens) < 1:
                 raise GTRError(
-                    f"{knob} must leave room in a window of {self.max_tokens} tokens, got {len(prefix)} tokens; shorten it"
+                    f"{knob} must leave room in a window of {self.max_tokens} tokens, got {len(prefix)}; shorten it"
                 )
 
     @classmethod
@@ -148,7 +149,7 @@ class Encoder:
             queries: B questions.
 
         Returns:
-            x_q, float32 `[B, d]` on the CPU, of length 1, and whether a question was longer than the window, bool `[B]`.
+            x_q, float32 `[B, d]` on the CPU, of length 1; and whether a question was cut, bool `[B]`.
         """
         room = self._room(self._query_prefix, self.window)
         bound = room * CHARACTERS_PER_TOKEN
@@ -178,7 +179,7 @@ class Encoder:
         missing = torch.tensor(list(first_of.values()), dtype=torch.int64)
         if cache is not None and missing.numel():
             found, known = cache.lookup([keys[row] for row in missing.tolist()])
-            vectors[missing[found]] = known
+            vectors[missing[found]] = known.view(-1, self.dimension)
             missing = missing[~found]
         stage.advance(len(tokens) - missing.numel())
         try:
@@ -194,16 +195,16 @@ class Encoder:
 
     def _keys(self, tokens: Ragged) -> list[bytes]:
         salt = f"{self.fingerprint}/{self.precision}".encode()
-        values, offsets = memoryview(tokens.values.numpy()).cast("B"), (tokens.offsets * 4).tolist()
+        values, offsets = tokens.values.numpy().tobytes(), (tokens.offsets * 4).tolist()
         return [
             hashlib.blake2b(salt + values[start:stop], digest_size=KEY_BYTES).digest()
-            for start, stop in zip(offsets, offsets[1:], strict=False)
+            for start, stop in pairwise(offsets)
         ]
 
     def _encode_missing(self, tokens: Ragged, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches of rows `[b]` with their vectors `[b, d]`; a batch that memory isn't enough for is halved, and so are later ones."""
+        """Batches of rows `[b]` with vectors `[b, d]`; one too large for memory is halved, and so are later ones."""
         budget = _TOKEN_BUDGET.get(self.device.type, _TOKEN_BUDGET["cpu"])
-        for block in rows.split(_SORTED_TOGETHER):
+        for block in torch.split(rows, _SORTED_TOGETHER):
             order = torch.argsort(tokens.lengths[block], descending=True, stable=True)
             waiting = block[order]
             while waiting.numel():
@@ -220,8 +221,8 @@ class Encoder:
                     yield batch, encoded
                 elif batch.numel() == 1:
                     raise GTRError(
-                        f"memory on {self.device} isn't enough to encode one text of {int(tokens.lengths[batch[0]])} tokens; "
-                        "free some, lower max_tokens or choose a smaller encoder"
+                        f"memory on {self.device} isn't enough to encode one text of {int(tokens.lengths[batch[0]])} "
+                        "tokens; free some, lower max_tokens or choose a smaller encoder"
                     )
                 else:
                     budget = int(tokens.lengths[batch[0]]) * (batch.numel() // 2)
@@ -292,7 +293,7 @@ def _load(source: EncoderSource) -> tuple[Any, Any]:
 
 
 def _raw_tokenizer(tokenizer: Any) -> Any:  # noqa: ANN401
-    """The Rust tokenizer without truncation and padding, reading the names of special tokens in a text as plain text."""
+    """The Rust tokenizer without truncation and padding, reading `[SEP]` and the like in a text as plain text."""
     raw = getattr(tokenizer, "backend_tokenizer", None)
     if raw is None:
         raise GTRError(f"encoder must have a fast tokenizer (tokenizer.json), got {type(tokenizer).__name__}")

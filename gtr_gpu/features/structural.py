@@ -83,9 +83,7 @@ class StructuralFeaturizer:
         return torch.cat(blocks)[torch.tensor(rows, dtype=torch.int64)]
 
     def _count(self, texts: list[str]) -> Tensor:
-        from spacy.attrs import IS_PUNCT, IS_UPPER, LENGTH, LIKE_NUM, LOWER, POS, TAG
-
-        columns = [LENGTH, IS_PUNCT, LIKE_NUM, IS_UPPER, POS, TAG, LOWER]
+        columns = ["LENGTH", "IS_PUNCT", "LIKE_NUM", "IS_UPPER", "POS", "TAG", "LOWER"]
         # The zone forgets the block's words; without it spaCy's vocabulary grows with every text.
         with self._nlp.memory_zone():
             arrays = [doc.to_array(columns) for doc in self._docs(texts)]
@@ -100,7 +98,7 @@ class StructuralFeaturizer:
 
     def _arranged(self, counts: Tensor) -> Tensor:
         """The columns in the order of `names`; counts of numbers and upper case as shares of the tokens."""
-        n_tokens, mean_length, punctuation, numbers, uppercase = counts[:, :5].split(1, dim=1)
+        n_tokens, mean_length, punctuation, numbers, uppercase = torch.split(counts[:, :5], 1, dim=1)
         parts = counts[:, 5:]
         if self._paper:
             return torch.cat([n_tokens, mean_length, parts, punctuation], dim=1)
@@ -133,15 +131,17 @@ def _load(name: str) -> Any:  # noqa: ANN401 (a spaCy pipeline; spaCy is loaded 
     except (OSError, ImportError, ValueError) as error:
         reason = " ".join(str(error).split())[:150]
         raise GTRError(
-            f"spacy_model must be auto, an installed pipeline or blank:xx with a language's code, got {name!r} ({reason})"
+            f"spacy_model must be auto, an installed pipeline or `blank:` and a language's code, got {name!r}: {reason}"
         ) from None
 
 
 def _part_numbers(parts: Sequence[str]) -> Tensor:
     """Our number of each of spaCy's parts of speech, int32, -1 for those that aren't counted."""
-    from spacy.parts_of_speech import IDS
+    from spacy import parts_of_speech
 
-    numbers = torch.full((max(IDS.values()) + 1,), -1, dtype=torch.int32)
+    ids: dict[str, int] = parts_of_speech.IDS
+
+    numbers = torch.full((max(ids.values()) + 1,), -1, dtype=torch.int32)
     for number, part in enumerate(parts):
-        numbers[IDS[part]] = number
+        numbers[ids[part]] = number
     return numbers

@@ -42,9 +42,9 @@ class _Open:
 def fill_windows(texts: Sequence[TableText], tokenize: Tokenize, room: int) -> list[FilledWindow]:
     """Puts as much of each table as fits into its window: lead, then names, then rows, in whole names and rows.
 
-    A lead that is too long is cut so that the names get what they need, up to half of the window. The first name that doesn't
-    fit ends the names, and no row follows then; the first row that doesn't fit ends the rows. Where nothing whole fits, the first
-    name or row is cut, and still counts as left out.
+    A lead that is too long is cut so that the names get what they need, up to half of the window. The first name that
+    doesn't fit ends the names, and no row follows then; the first row that doesn't fit ends the rows. Where nothing
+    whole fits, the first name or row is cut, and still counts as left out.
 
     Args:
         texts: The tables.
@@ -77,11 +77,11 @@ def _fill_schemas(texts: Sequence[TableText], tokenize: Tokenize, room: int) -> 
     windows = []
     for text, offered_names in zip(texts, offered, strict=True):
         lead = next(tokens)
-        names = [next(tokens) for _ in offered_names]
-        lead_room = max(room - sum(map(len, names)), room // 2)
+        name_tokens = [next(tokens) for _ in offered_names]
+        lead_room = max(room - sum(map(len, name_tokens)), room // 2)
         kept = lead[:lead_room]
         n_names = 0
-        for name in names:
+        for name in name_tokens:
             if len(kept) + len(name) > room:
                 break
             kept += name

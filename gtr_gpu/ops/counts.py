@@ -18,8 +18,9 @@ def structural_counts(parts: Ragged, letters: Tensor, flags: Tensor, n_parts: in
         n_parts: The number of parts of speech P, which may be 0.
 
     Returns:
-        Float32 `[B, 2 + F + P]` on the same device: the number of tokens; the mean length of those that aren't punctuation (0
-        where there are none); the number of tokens with each flag; the number of tokens of each part of speech.
+        Float32 `[B, 2 + F + P]` on the same device: the number of tokens; the mean length of those that
+        aren't punctuation (0 where there are none); the number of tokens with each flag; the number of tokens of each
+        part of speech.
     """
     n_texts, device = len(parts), parts.device
     texts = parts.segment_ids()

