@@ -51,7 +51,7 @@ def assign(rows: Rows, centroids: Tensor) -> tuple[Tensor, Tensor]:
         doubtful, which = (found <= _CANCELLED * (squares[:, None] + scorer.squares[flat])).nonzero(as_tuple=True)
         if doubtful.numel():
             chosen = tile.select(doubtful) if isinstance(tile, SparseMatrix) else tile[doubtful]
-            found[doubtful, which] = _differences(chosen, batch.flatten(0, 1), flat[doubtful, which])
+            found[doubtful, which] = _differences(chosen, batch.flatten(0, 1), flat[doubtful, which], scorer.squares)
         labels[:, start:stop] = nearest.T
         distances[:, start:stop] = found.T
     return (labels, distances) if centroids.dim() == 3 else (labels[0], distances[0])
@@ -68,10 +68,11 @@ def distances_to(rows: Rows, centroids: Tensor, labels: Tensor) -> Tensor:
     Returns:
         Squared Euclidean distances `[N]` in the type of the centroids.
     """
+    squares = _squares(centroids) if isinstance(rows, SparseMatrix) else centroids
     result = torch.empty(rows.shape[0], dtype=centroids.dtype, device=centroids.device)
     for start, stop in _ranges(rows.shape[0], _TILE_ROWS):
         tile = rows.slice(start, stop) if isinstance(rows, SparseMatrix) else rows[start:stop]
-        result[start:stop] = _differences(tile, centroids, labels[start:stop].long())
+        result[start:stop] = _differences(tile, centroids, labels[start:stop].long(), squares)
     return result
 
 
@@ -115,18 +116,23 @@ def update(rows: Rows, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]
     return sums, counts
 
 
-def _differences(tile: Rows, centroids: Tensor, labels: Tensor) -> Tensor:
-    """As `distances_to`, for one tile."""
+def _squares(centroids: Tensor) -> Tensor:
+    """The squared lengths of the centroids, in float64."""
+    # A few at a time: they may lie column by column.
+    return torch.cat([part.double().square().sum(1) for part in torch.split(centroids, 16)])
+
+
+def _differences(tile: Rows, centroids: Tensor, labels: Tensor, squares: Tensor) -> Tensor:
+    """As `distances_to`, for one tile; sparse rows need the squared lengths of the centroids, in float32 or float64."""
     if not isinstance(tile, SparseMatrix):
         return (tile.to(centroids.dtype) - centroids[labels]).square().sum(1)
     offsets = tile.columns.offsets
     at = centroids[labels[tile.row_ids()], tile.columns.values.long()].double()
     here = segment_sum((tile.weights.double() - at).square(), offsets)
     # What is left of the centroid outside of the row's columns; less than the rounding of two sums is nothing.
-    used, inverse = torch.unique(labels, return_inverse=True)
-    whole = torch.stack([centroids[one].double().square().sum() for one in used])[inverse]
+    whole = squares[labels].double()
     outside = whole - segment_sum(at.square(), offsets)
-    return (here + torch.where(outside > 1e-12 * whole, outside, 0.0)).to(centroids.dtype)
+    return (here + torch.where(outside > 16 * torch.finfo(squares.dtype).eps * whole, outside, 0.0)).to(centroids.dtype)
 
 
 class _DenseScorer:
