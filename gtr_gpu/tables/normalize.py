@@ -64,7 +64,8 @@ def make_table(
     """Makes a table of whatever a reader found.
 
     Rows beyond the limit are counted and not kept. Short rows are padded with empty cells; where a kept row is longer
-    than the header, the header gets empty names. Every cell goes through `clean_text`.
+    than the header, the header gets empty names. Every text but
+    the id and the source goes through `clean_text`.
 
     Args:
         table_id: The table's unique name.
@@ -91,12 +92,12 @@ def make_table(
     # A row that was too much may have been the widest.
     width = max([len(names), *map(len, kept)])
     return Table(
-        table_id=clean_text(table_id),
+        table_id=storable(table_id),
         caption=clean_text(caption),
         header=names + [""] * (width - len(names)),
         rows=[[clean_text(cell) for cell in row] + [""] * (width - len(row)) for row in kept],
         description=clean_text(description),
-        source=clean_text(source),
+        source=storable(source),
         n_rows=n_rows,
         metadata=dict(metadata or {}),
     )
@@ -126,11 +127,14 @@ def clean_text(value: object) -> str:
     """
     text = value if isinstance(value, str) else _to_text(value)
     if _UNCLEAN.search(text):
-        if _SURROGATES.search(text):
-            text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        text = _SPACES.sub(" ", _NEWLINES.sub("\n", text))
+        text = _SPACES.sub(" ", _NEWLINES.sub("\n", storable(text)))
         text = _REMOVED.sub("", text)
     return text.strip()
+
+
+def storable(text: str) -> str:
+    """The text as valid Unicode, otherwise untouched: lone halves of surrogate pairs become U+FFFD."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if _SURROGATES.search(text) else text
 
 
 def _to_text(value: object) -> str:

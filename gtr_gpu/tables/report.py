@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.tables.normalize import Limits
+from gtr_gpu.tables.normalize import Limits, storable
 from gtr_gpu.tables.table import Table
 
 _EXAMPLES = 20
@@ -87,7 +87,7 @@ class Reading:
 
     def place(self, name: str) -> str:
         """Where something was read from, for messages."""
-        return self.root + name
+        return storable(self.root + name)
 
     def failed(self, place: str, reason: str) -> None:
         """Reports a file, a sheet or a database table that cannot be read.

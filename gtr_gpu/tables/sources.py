@@ -107,13 +107,13 @@ def _read_source(path: Path, reading: Reading) -> Iterator[Table]:
         else:
             reading.failed(path.name, f"its kind is unknown, expected one of {EXTENSIONS}")
         return
-    found = 0
+    found, n_failed = 0, len(reading.report.failed)
     for file in _files(path, reading):
         found += 1
         reading.root = f"{path}/"
         name = file.relative_to(path).as_posix()
         yield from _read_file(file, name, kind_of(name), reading)
-    if not found and not reading.report.failed:
+    if not found and len(reading.report.failed) == n_failed:
         skipped = f" ({_skipped(reading.report)})" if reading.report.skipped else ""
         raise GTRError(f"folder {str(path)!r} holds no file of a known kind{skipped}, expected one of {EXTENSIONS}")
 
@@ -158,8 +158,7 @@ def _read_file(path: Path, name: str, kind: str, reading: Reading) -> Iterator[T
             if kind == "zip":
                 yield from _read_zip(path, name, reading)
             else:
-                yield from READERS[kind](path, name, reading)
-            reading.report.files += 1
+                yield from _count_file(READERS[kind](path, name, reading), reading.report)
     except UnreadableSource as error:
         reading.failed(name, str(error))
     except (GTRError, MemoryError):
@@ -170,6 +169,15 @@ def _read_file(path: Path, name: str, kind: str, reading: Reading) -> Iterator[T
         # A reader's library met something that its authors did not foresee: that is this file's failure alone.
         _logger.debug("reading %s failed", path, exc_info=True)
         reading.failed(name, f"it is damaged ({type(error).__name__}: {str(error)[:200]})")
+
+
+def _count_file(tables: Iterator[Table], report: ReadReport) -> Iterator[Table]:
+    """Counts a file at its first table, or when it turns out to have none, so that a limit does not lose it."""
+    first = next(tables, None)
+    report.files += 1
+    if first is not None:
+        yield first
+        yield from tables
 
 
 def _read_zip(path: Path, name: str, reading: Reading) -> Iterator[Table]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gtr_gpu.errors import UnreadableSource
-from gtr_gpu.tables.archive import check_archive
+from gtr_gpu.tables.archive import check_archive, check_extent
 from gtr_gpu.tables.headers import SAMPLE_ROWS, count_title_rows, has_header, join_header_rows
 from gtr_gpu.tables.naming import join_captions, readable_name, readable_sheet
 from gtr_gpu.tables.normalize import clean_text, make_table
@@ -35,12 +35,12 @@ def read_xlsx(path: Path, name: str, reading: Reading) -> Iterator[Table]:
         reading: Limits and report; a sheet that cannot be read is reported and the others go on.
 
     Raises:
-        UnreadableSource: The file is no workbook, damaged, encrypted, or would unpack to very much.
+        UnreadableSource: The file is no workbook, damaged, encrypted, or would need very much memory.
     """
     from python_calamine import CalamineError, CalamineWorkbook, PasswordError, SheetTypeEnum
 
     if kind_by_magic(file_head(path)) == "zip":
-        check_archive(path)
+        check_extent(path, check_archive(path))
     try:
         workbook = CalamineWorkbook.from_path(str(path))
     except PasswordError:

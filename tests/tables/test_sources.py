@@ -65,6 +65,14 @@ def test_files_are_named_by_their_last_part(files):
     assert files.read_one("b/x.csv").table_id == "x.csv"
 
 
+def test_a_file_name_that_is_not_utf8(files):
+    path = os.fsencode(files.folder) + b"/\xff_x.csv"
+    Path(os.fsdecode(path)).write_text(CSV)
+    (table,) = files.read()
+    assert (table.table_id, table.caption) == ("\ufffd_x.csv", "\ufffd x")
+    table.source.encode("utf-8")
+
+
 def test_links_that_go_round_end(files):
     files.write("a/x.csv", CSV)
     (files.folder / "a/up").symlink_to(files.folder, target_is_directory=True)
@@ -175,7 +183,7 @@ def test_the_same_file_twice(files):
 def test_limit_and_streaming(files):
     files.write("t.jsonl", "".join(LINE.replace("t1", f"t{i}") for i in range(50)))
     assert len(files.read(limit=3)) == 3
-    assert files.report.tables == 3
+    assert (files.report.tables, files.report.files) == (3, 1)
     with pytest.raises(GTRError, match="limit must be at least 1, got 0"):
         files.read(limit=0)
 

@@ -93,6 +93,15 @@ def test_chart_sheets_are_passed_over(files):
     assert [table.table_id for table in files.read("b.xlsx")] == ["b.xlsx#Sheet"]
 
 
+def test_formatted_empty_cells_far_away_take_no_place(files):
+    path = save(files, "b.xlsx", {"D": grid(("a", "b"), (1, 2))})
+    book = openpyxl.load_workbook(path)
+    book.active["XFD1048576"].font = openpyxl.styles.Font(bold=True)
+    book.save(path)
+    table = files.read_one("b.xlsx")
+    assert (table.header, table.rows, table.n_rows) == (["a", "b"], [["1", "2"]], 1)
+
+
 def test_many_rows_are_counted(files):
     frame = pd.DataFrame({"n": range(5000), "text": [f"t{i}" for i in range(5000)]})
     frame.to_excel(files.folder / "b.xlsx", index=False, engine="openpyxl")
@@ -117,6 +126,12 @@ def bomb(path):
         archive.writestr("xl/huge.xml", b" " * (80 << 20))
 
 
+def sparse(path):
+    book = openpyxl.load_workbook(path)
+    book.active["XFD1048576"] = "stray"
+    book.save(path)
+
+
 def damaged_sheet(path):
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -131,6 +146,7 @@ def damaged_sheet(path):
     [
         (encrypted, "encrypted; save it without a password"),
         (truncated, "truncated"),
+        (sparse, r"sheet1\.xml in it spans 1,048,576 rows and 16,384 columns.*delete stray cells"),
         (bomb, "would unpack to 84 MB"),
         (damaged_sheet, "sheet is damaged"),
         (lambda path: path.write_text("<html><table></table></html>"), "not a workbook"),
