@@ -118,8 +118,8 @@ def put_plain_answer(answer: Answer) -> None:
     put(f"# {visible(answer.query.text)}")
     for hit in answer.hits:
         put(f"{hit.rank}\t{hit.score:.4f}\t{hit.title}\t{visible(hit.table_id)}")
-    for edge in answer.relations:
-        put(f"# {edge.source} - {edge.target}\t{edge.kind}\t{edge.score:.4f}")
+    for source, target, kinds in _pairs(answer):
+        put(f"# {source} - {target}\t{kinds}")
 
 
 def put_answer(answer: Answer, with_relations: bool, console: Console | None = None) -> None:
@@ -146,7 +146,17 @@ def _relations(answer: Answer) -> Grid:
     grid = Grid.grid(padding=(0, 1, 0, 1))
     if not answer.relations:
         grid.add_row(Text("no two of them are related", style="dim"))
-    for edge in answer.relations:
-        pair = Text.assemble((str(edge.source), "bold cyan"), " ─ ", (str(edge.target), "bold cyan"))
-        grid.add_row(pair, Text(edge.kind, style="magenta"), Text(f"{edge.score:.2f}", style="green"))
+    for source, target, kinds in _pairs(answer):
+        pair = Text.assemble((str(source), "bold cyan"), " ─ ", (str(target), "bold cyan"))
+        grid.add_row(pair, Text(kinds, style="magenta"))
     return grid
+
+
+def _pairs(answer: Answer) -> Iterator[tuple[int, int, str]]:
+    """The related pairs by rank, each with all that relates them: `key 1.00, header 0.33`."""
+    pairs: dict[tuple[int, int], list[Relation]] = {}
+    for edge in answer.relations:
+        pairs.setdefault((edge.source, edge.target), []).append(edge)
+    for (source, target), edges in pairs.items():
+        edges.sort(key=lambda edge: -edge.score)
+        yield source, target, ", ".join(f"{visible(edge.kind)} {edge.score:.2f}" for edge in edges)

@@ -39,29 +39,29 @@ def run(
     elif as_json:
         common.put_json(facts)
     else:
-        for line in _fact_lines(facts):
-            put(line)
+        pairs = list(_facts(facts))
+        width = max(len(label) for label, _ in pairs)
+        for label, text in pairs:
+            put(f"{label:<{width}}  {text}".rstrip())
 
 
-def _fact_lines(facts: Mapping[str, Any], indent: str = "") -> Iterator[str]:
-    """Facts as lines `name  value`, nested ones indented; of the config only what differs from the default."""
+def _facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[tuple[str, str]]:
+    """Facts as labels and texts, nested ones indented; of the config only what differs from the default."""
     for name, value in facts.items():
-        label = f"{indent}{visible(name).replace('_', ' '):<{24 - len(indent)}}"
-        if name == "config" and isinstance(value, Mapping):
+        label = indent + visible(name).replace("_", " ")
+        if name == "config":
             default = Config().to_json()
-            value = {knob: item for knob, item in value.items() if _plain(item) != _plain(default.get(knob))}
-            if not value:
-                yield f"{label} the default"
+            value = {
+                knob: item for knob, item in value.items() if _plain(item) != _plain(default[knob])
+            } or "the default"
         if isinstance(value, Mapping):
             if value:
-                yield label.rstrip()
-                yield from _fact_lines(value, indent + "  ")
-        elif isinstance(value, list | tuple) and any(len(str(item)) > 30 for item in value):
-            yield from (
-                f"{label if number == 0 else ' ' * len(label)} {_plain(item)}" for number, item in enumerate(value)
-            )
-        elif value not in ([], (), None, ""):
-            yield f"{label} {_plain(value)}"
+                yield label, ""
+                yield from _facts(value, indent + "  ")
+        elif isinstance(value, list) and all(isinstance(item, str) for item in value):
+            yield from ((label if number == 0 else "", visible(item)) for number, item in enumerate(value))
+        elif value not in (None, ""):
+            yield label, _plain(value)
 
 
 def _plain(value: object) -> str:
@@ -70,7 +70,7 @@ def _plain(value: object) -> str:
     if isinstance(value, int):
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:.3g}"
     if isinstance(value, list | tuple):
         return ", ".join(_plain(item) for item in value)
     return visible(str(value))

@@ -24,6 +24,5 @@ def run(folder: common.IndexDir, as_json: common.Json = False, quiet: common.Qui
     else:
         for problem in problems:
             common.say(problem)
-        common.say("build the index anew from its sources with `gtr index --overwrite`")
     if problems:
         raise typer.Exit(1)

@@ -83,7 +83,7 @@ class FakeIndex:
             iterations=torch.full((count,), 7),
             converged=torch.ones(count, dtype=torch.bool),
             candidates=torch.full((count,), self.n_tables),
-            edges=[[Edge(0, n - 1, "key", 0.5)]] * count if edges else None,
+            edges=[[Edge(0, n - 1, "header", 0.25), Edge(0, n - 1, "key", 0.5)]] * count if edges else None,
             notes=self.result_notes,
         )
 

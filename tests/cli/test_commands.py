@@ -128,10 +128,10 @@ def test_info(gtr, fake, folder):
     status, out, _ = gtr("info", folder)
     assert status == 0
     assert out.splitlines() == [
-        f"{'tables':<24} 3",
+        "tables  3",
         "search",
-        f"  {'how':<22} flat",
-        f"{'config':<24} the default",
+        "  how   flat",
+        "config  the default",
     ]
     assert json.loads(gtr("info", folder, "--json")[1])["tables"] == 3
 

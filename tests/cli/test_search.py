@@ -20,7 +20,10 @@ def test_json_is_one_object_a_query(gtr, fake, folder):
             {"table_id": "a.csv", "caption": "Medals of 2012", "score": 1.0, "rank": 1},
             {"table_id": "b.csv", "caption": "", "score": 0.5, "rank": 2},
         ],
-        "edges": [{"source": "a.csv", "target": "b.csv", "type": "key", "score": 0.5}],
+        "edges": [
+            {"source": "a.csv", "target": "b.csv", "type": "header", "score": 0.25},
+            {"source": "a.csv", "target": "b.csv", "type": "key", "score": 0.5},
+        ],
         "iterations": 7,
         "converged": True,
         "candidates": 3,
@@ -40,7 +43,7 @@ def test_a_pipe_gets_tab_separated_lines(gtr, fake, folder):
         "1\t1.0000\tMedals of 2012\ta.csv",
         "2\t0.5000\t(city, people)\tb.csv",
         "3\t0.3333\tCapitals\tc.csv",
-        "# 1 - 3\tkey\t0.5000",
+        "# 1 - 3\tkey 0.50, header 0.25",
     ]
 
 
