@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import logging
 from collections.abc import Iterator, Sequence
@@ -137,9 +138,7 @@ def _load(name: str) -> Any:  # noqa: ANN401 (a spaCy pipeline; spaCy is loaded 
 
 def _part_numbers(parts: Sequence[str]) -> Tensor:
     """Our number of each of spaCy's parts of speech, int32, -1 for those that aren't counted."""
-    from spacy import parts_of_speech
-
-    ids: dict[str, int] = parts_of_speech.IDS
+    ids: dict[str, int] = importlib.import_module("spacy.parts_of_speech").IDS
 
     numbers = torch.full((max(ids.values()) + 1,), -1, dtype=torch.int32)
     for number, part in enumerate(parts):
