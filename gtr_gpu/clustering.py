@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.ops.kmeans import Rows
+from gtr_gpu.ops.kmeans import Rows, fold_columns
+from gtr_gpu.ragged import SparseMatrix
 from gtr_gpu.row_source import PartedRows, RowSource, as_source
 from gtr_gpu.seeding import dense_rows, parallel, plus_plus
 
@@ -88,7 +89,9 @@ def kmeans(
     first = torch.Generator().manual_seed(seed)
     seeds = torch.randint(2**62, (n_starts + 1,), generator=first).tolist()
     limit = sample_per_cluster * n_clusters
-    training = source if not limit or source.count <= limit else _sample(source, limit, seeds[0])
+    training = sample = source if not limit or source.count <= limit else _sample(source, limit, seeds[0])
+    if sample is not source and starts is None:
+        training = _folded(sample)
     if starts is None:
         starts = _first_centroids(training, min(n_clusters, training.count), init, seeds[1:])
 
@@ -100,8 +103,14 @@ def kmeans(
     for place in range(0, starts.shape[0], at_once):
         runs += _lloyd(training, starts[place : place + at_once], max_iterations, threshold)
     best = min(runs, key=lambda run: run.inertia)
-    labels = best.labels if training is source else source.assign_to(best.centroids[None])[0][0]
-    centroids, labels = _without_empty(best.centroids, labels)
+    centroids, labels = best.centroids, best.labels
+    if sample is not source:
+        sums, counts = sample.update(labels[None], centroids.shape[0])
+        means = sums[0].div_(counts[0].clamp_min(1)[:, None]).to(source.dtype)
+        centroids = means[counts[0] > 0]
+        del sums, means
+        labels = source.assign_to(centroids[None])[0][0]
+    centroids, labels = _without_empty(centroids, labels)
     inertia = source.inertia(centroids, labels)
     found = centroids.shape[0]
     note = None
@@ -213,6 +222,12 @@ def _sample(source: RowSource, size: int, seed: int) -> RowSource:
     # NumPy's choice needs memory for the sample alone where torch.randperm needs it for all rows.
     chosen = np.random.default_rng(seed).choice(source.count, size, replace=False, shuffle=False)
     return PartedRows([source.take(torch.from_numpy(np.sort(chosen)).to(source.device))])
+
+
+def _folded(source: RowSource) -> RowSource:
+    """Sparse rows in fewer columns, in which they have the same clusters; dense rows as they are."""
+    rows = source.take(torch.arange(source.count, device=source.device))
+    return PartedRows([fold_columns(rows)]) if isinstance(rows, SparseMatrix) else source
 
 
 def _first_centroids(source: RowSource, n_clusters: int, init: Init | Tensor, seeds: list[int]) -> Tensor:

@@ -147,6 +147,16 @@ def test_a_sample_is_nearly_as_good_as_all_rows():
     assert (nearest == sampled.labels).float().mean() > 0.999
 
 
+def test_a_sample_of_sparse_rows_has_centroids_in_all_columns():
+    data = sparse_data(3000)
+    rows = sparse_of(data)
+    whole, sampled = kmeans(rows, 20, sample_per_cluster=0), kmeans(rows, 20, sample_per_cluster=75)
+    assert sampled.centroids.shape == (20, data.shape[1])
+    assert whole.inertia * 0.99 < sampled.inertia < whole.inertia * 1.05
+    distances = np.stack([((data.toarray() - c) ** 2).sum(1) for c in sampled.centroids.numpy()], 1)
+    assert sampled.inertia == pytest.approx(distances.min(1).sum(), rel=1e-5)
+
+
 def test_take_keeps_the_order_over_parts():
     data = torch.arange(20.0).view(10, 2)
     source = PartedRows([data[:4], data[4:4], data[4:9], data[9:]])

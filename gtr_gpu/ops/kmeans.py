@@ -135,6 +135,34 @@ def _differences(tile: Rows, centroids: Tensor, labels: Tensor, squares: Tensor)
     return (here + torch.where(outside > 16 * torch.finfo(squares.dtype).eps * whole, outside, 0.0)).to(centroids.dtype)
 
 
+def fold_columns(rows: SparseMatrix) -> SparseMatrix:
+    """Rows with the same products among each other, and thus the same clusters, in far fewer columns.
+
+    Columns of no row are left out. Those of one row alone (most words, in a text) become one column for that row, which
+    holds the Euclidean length of what it had there.
+
+    Args:
+        rows: Sparse rows `[N, V]`.
+
+    Returns:
+        Sparse rows `[N, V']`, V' <= min(V, columns of at least two rows + N).
+    """
+    columns, row_ids = rows.columns.values.long(), rows.row_ids()
+    frequency = torch.bincount(columns, minlength=rows.n_columns)
+    shared = (frequency > 1)[columns]
+    n_shared = int((frequency > 1).sum())
+    place_of = (frequency > 1).cumsum(0) - 1
+    own = segment_sum(torch.where(shared, 0.0, rows.weights.double()).square(), rows.columns.offsets).sqrt()
+    owners = own.nonzero()[:, 0]
+    own_places = torch.arange(owners.numel(), device=rows.device) + n_shared
+    return SparseMatrix.from_entries(
+        torch.cat([row_ids[shared], owners]),
+        torch.cat([place_of[columns[shared]], own_places]),
+        torch.cat([rows.weights[shared], own[owners].to(rows.weights.dtype)]),
+        (rows.shape[0], max(n_shared + owners.numel(), 1)),
+    )
+
+
 class _DenseScorer:
     """`|c|² - 2xc` for tiles of dense rows, from the centroids' mean on, so that far-off data keep their digits."""
 

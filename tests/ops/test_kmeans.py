@@ -114,3 +114,15 @@ def test_sparse_product_is_scipys():
     rows, dense = random_rows(60, 30, density=0.2), random_rows(30, 4, 1)
     expected = scipy.sparse.csr_matrix(rows.double().numpy()) @ dense.double().numpy()
     np.testing.assert_allclose(ops.sparse_product(sparse_of(rows), dense), expected, rtol=1e-5, atol=1e-6)
+
+
+def test_folded_columns_keep_all_products():
+    rows = random_rows(30, 120, density=0.03)
+    rows[4] = 0
+    rows[:, 0] = 1
+    folded = ops.fold_columns(sparse_of(rows))
+    assert folded.n_columns < 100
+    dense = folded.to_torch().to_dense()
+    np.testing.assert_allclose(dense @ dense.T, rows @ rows.T, rtol=1e-5, atol=1e-6)
+    assert all(row.tolist() == sorted(set(row.tolist())) for row in (folded.columns[i] for i in range(30)))
+    assert ops.fold_columns(sparse_of(torch.zeros(3, 5))).shape == (3, 1)
