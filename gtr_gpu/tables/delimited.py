@@ -22,6 +22,8 @@ from gtr_gpu.tables.table import Table
 MAX_CELL = 1 << 26
 DELIMITERS = ",;\t|"
 _SAMPLE = 65_536
+_SPOKEN_FOR = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
+_BONUS = 0.2
 
 
 @dataclass(frozen=True)
@@ -59,8 +61,10 @@ def read_delimited(path: Path, name: str, reading: Reading) -> Iterator[Table]:
         sample = text.read(_SAMPLE)
         complete = len(sample) < _SAMPLE
         said = re.match(r'\ufeff?"?sep=(.)"?\r?\n', sample)
-        dialect = find_dialect(sample[said.end() :] if said else sample, complete, said.group(1) if said else None)
-        lines = itertools.chain(io.StringIO(sample[said.end() :] if said else sample, newline=""), text)
+        preferred = next((_SPOKEN_FOR[suffix] for suffix in Path(name.lower()).suffixes if suffix in _SPOKEN_FOR), "")
+        start = said.end() if said else 0
+        dialect = find_dialect(sample[start:], complete, said.group(1) if said else None, preferred)
+        lines = itertools.chain(io.StringIO(sample[start:], newline=""), text)
         rows = _rows(_whole_lines(lines), dialect)
         try:
             yield _to_table(rows, name, reading)
@@ -110,13 +114,14 @@ def _whole_lines(lines: Iterator[str]) -> Iterator[str]:
         yield rest
 
 
-def find_dialect(sample: str, complete: bool = True, delimiter: str | None = None) -> Dialect:
+def find_dialect(sample: str, complete: bool = True, delimiter: str | None = None, preferred: str = "") -> Dialect:
     """Finds out how a delimited text is written.
 
     Args:
         sample: Its beginning.
         complete: Whether that is all of it; otherwise its last line is not looked at.
         delimiter: The delimiter, where it is known.
+        preferred: The delimiter that the file's extension speaks for; it wins unless another one fits much better.
     """
     if not complete:
         sample = sample[: max(sample.rfind("\n"), sample.rfind("\r")) + 1] or sample
@@ -129,7 +134,7 @@ def find_dialect(sample: str, complete: bool = True, delimiter: str | None = Non
         except csv.Error:
             continue
         width = common_width([[""] * width for width in widths])
-        score = (widths.count(width) / max(len(widths), 1), width)
+        score = (widths.count(width) / max(len(widths), 1) + _BONUS * (candidate == preferred), width)
         if width > 1 and score > best_score:
             best, best_score = dialect, score
     return best

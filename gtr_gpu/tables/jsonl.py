@@ -93,10 +93,8 @@ def _parse(line: bytes) -> dict[str, Any]:
     return fields
 
 
-def _text(fields: Mapping[str, Any], key: str) -> str:
+def _text(fields: Mapping[str, Any], key: str) -> object:
     value = fields.get(key)
-    if value is None:
-        return ""
-    if not isinstance(value, str):
+    if isinstance(value, list | dict):
         raise UnreadableSource(f"its {key} must be a text")
     return value

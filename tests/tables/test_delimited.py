@@ -102,6 +102,14 @@ def test_awkward_tables(files, text, header, rows):
     assert (table.header, table.rows, table.n_rows) == (header, rows, len(rows))
 
 
+def test_the_extension_speaks_for_a_delimiter(files):
+    text = "person\tplace, country, part\nAnn\tLima, Peru, coast\nBob\tBonn, Germany, Rhine\n"
+    files.write("t.tsv", text)
+    assert files.read_one("t.tsv").header == ["person", "place, country, part"]
+    files.write("u.tsv", PEOPLE)
+    assert files.read_one("u.tsv").header == HEADER
+
+
 def test_title_lines_become_the_caption(files):
     files.write("t.csv", "Population of Peru\nin millions,,\n\nyear,men,women\n1990,10,11\n2000,13,13\n")
     table = files.read_one("t.csv")

@@ -59,7 +59,7 @@ def test_the_release_and_its_labels(files, body):
         ('{"table_id": "x", "header": [], "rows": {}}', "rows must be lists"),
         ('{"table_id": "x", "header": [], "rows": ["ab"]}', "rows must be lists"),
         ('{"table_id": "x", "table": 1}', "table must be an object"),
-        ('{"table_id": "x", "header": [], "rows": [], "caption": 5}', "caption must be a text"),
+        ('{"table_id": "x", "header": [], "rows": [], "caption": [5]}', "caption must be a text"),
         (b'{"table_id": "\xff"}', "not valid UTF-8"),
     ],
 )
