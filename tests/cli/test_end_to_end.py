@@ -1,5 +1,6 @@
 """The commands over a real index of a few tables: what works, and each mistake as one sentence with nothing written."""
 
+import functools
 import io
 import json
 import shutil
@@ -25,6 +26,16 @@ def lines(names):
         for name in names
     ]
     return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_encoder():
+    """Loads the encoder once for all commands here: that takes longer than they do."""
+    from gtr_gpu.features.semantic import Encoder
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Encoder, "load", staticmethod(functools.cache(Encoder.load)))
+        yield
 
 
 @pytest.fixture(scope="module")
