@@ -67,16 +67,20 @@ def test_evidence_only_of_the_kinds_that_are_wanted():
 @pytest.mark.parametrize(
     ("rows", "column"),
     [
-        ([["1", "a"], ["2", "b"], ["3", "c"]], 1),
+        ([["x", "a"], ["y", "b"], ["x", "c"]], 0),
+        ([["1", "a"], ["2", "b"], ["4", "c"]], 1),
+        ([["0", "a", "p"], ["1", "a", "q"], ["2", "a", "r"]], 2),
+        ([["1990", "a"], ["1991", "b"], ["1992", "c"]], 0),
         ([["x", "a"], ["x", "b"], ["x", "c"]], 1),
         ([["", "a"], ["", "b"], ["z", "c"]], 1),
-        ([["1", "2.5"], ["2", "2.5"]], 0),
+        ([["1", "2.5"], ["2", "7"]], 0),
+        ([["1", "2.5"], ["1", "7"]], 0),
         ([["a", "b"]], 0),
         ([], 0),
     ],
 )
 def test_key_column(rows, column):
-    assert key_column(["p", "q"], rows) == column
+    assert key_column(["p", "q", "r"][: len(rows[0]) if rows else 2], rows) == column
 
 
 def test_semantic_neighbours_of_the_living():

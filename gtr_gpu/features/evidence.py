@@ -21,7 +21,7 @@ EVIDENCE_KINDS = ("header", "key", "caption")
 # Rows that are looked at for the key column, and so the most values that a table gives: enough to recognise a sibling,
 # and a table of a million rows costs no more than one of three hundred.
 _KEY_ROWS = 300
-# A key column has a value in most rows, few of them twice, and most of them with a letter in them.
+# A key column has a value in most rows; one that is not the first has few values twice, and most of them with a letter.
 _FILLED = 0.5
 _DISTINCT = 0.7
 _WORDED = 0.5
@@ -67,7 +67,10 @@ def evidence(tables: Iterable[Table], config: Config) -> dict[str, Ragged]:
 
 
 def key_column(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """The leftmost column whose values are mostly there, mostly distinct and mostly words, else the first one.
+    """The column that names the rows: the first one, by convention, unless it can't.
+
+    A first column that is mostly empty, has one value only or merely numbers the rows names nothing. Then it is the
+    leftmost column whose values are mostly there, mostly distinct and mostly words; the first one if there is none.
 
     Args:
         header: The K column names.
@@ -75,14 +78,21 @@ def key_column(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
     """
     for column in range(len(header)):
         filled = [value for row in rows if (value := row[column].strip())]
+        distinct = set(filled)
+        if len(filled) <= _FILLED * len(rows) or (len(distinct) == 1 and len(filled) > 1):
+            continue
         worded = sum(any(map(str.isalpha, value)) for value in filled)
-        if (
-            len(filled) > _FILLED * len(rows)
-            and len(set(filled)) > _DISTINCT * len(filled)
-            and worded > _WORDED * len(filled)
-        ):
+        if column == 0 and not _is_counter(distinct):
+            return 0
+        if column and len(distinct) > _DISTINCT * len(filled) and worded > _WORDED * len(filled):
             return column
     return 0
+
+
+def _is_counter(values: set[str]) -> bool:
+    """Whether values are whole numbers from 0 or 1 on with few gaps, such as ranks and row numbers."""
+    numbers = {int(value) for value in values if value.isdecimal()}
+    return len(numbers) == len(values) > 1 and min(numbers) <= 1 and max(numbers) <= 1.5 * len(numbers)
 
 
 def _key_values(table: Table) -> set[str]:
