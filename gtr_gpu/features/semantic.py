@@ -24,7 +24,7 @@ from gtr_gpu.ragged import Ragged
 logger = logging.getLogger(__name__)
 
 # Tokens with padding in one batch. On a CPU, batches that stay in its caches are the fastest.
-_TOKEN_BUDGET = {"cpu": 2048, "cuda": 65_536}
+_TOKEN_BUDGET = {"cpu": 1024, "cuda": 65_536}
 # Texts that are sorted by length together: enough for little padding, few enough for a steady rate.
 _SORTED_TOGETHER = 4096
 _TOKENIZED_TOGETHER = 1024
@@ -135,7 +135,8 @@ class Encoder:
         cuts: list[tuple[int, int, bool]] = []
         room = self._room(self._passage_prefix, self.max_tokens)
         for start in range(0, len(texts), _TOKENIZED_TOGETHER):
-            for window in fill_windows(texts[start : start + _TOKENIZED_TOGETHER], self._tokenize, room):
+            some = texts[start : start + _TOKENIZED_TOGETHER]
+            for window in fill_windows(some, self._tokenize, room, bool(self._passage_prefix)):
                 sequences.append(self._framed(self._passage_prefix, window.tokens))
                 cuts.append((window.cut_rows, window.cut_names, window.cut_lead))
         counts = torch.tensor(cuts, dtype=torch.int64).view(-1, 3)
@@ -153,7 +154,8 @@ class Encoder:
         """
         room = self._room(self._query_prefix, self.window)
         bound = room * CHARACTERS_PER_TOKEN
-        tokens = self._tokenize([" " + " ".join(query[: 2 * bound].split())[:bound] for query in queries])
+        space = " " if self._query_prefix else ""
+        tokens = self._tokenize([space + " ".join(query[: 2 * bound].split())[:bound] for query in queries])
         cut = torch.tensor(
             [len(ids) > room or len(query) > 2 * bound for ids, query in zip(tokens, queries, strict=True)],
             dtype=torch.bool,

@@ -39,7 +39,9 @@ class _Open:
     next_row: int = 0
 
 
-def fill_windows(texts: Sequence[TableText], tokenize: Tokenize, room: int) -> list[FilledWindow]:
+def fill_windows(
+    texts: Sequence[TableText], tokenize: Tokenize, room: int, after_prefix: bool = False
+) -> list[FilledWindow]:
     """Puts as much of each table as fits into its window: lead, then names, then rows, in whole names and rows.
 
     A lead that is too long is cut so that the names get what they need, up to half of the window. The first name that
@@ -50,11 +52,12 @@ def fill_windows(texts: Sequence[TableText], tokenize: Tokenize, room: int) -> l
         texts: The tables.
         tokenize: Turns many strings into token ids without special tokens.
         room: Tokens that each window has for text.
+        after_prefix: Whether the text follows a prefix, so that a space stands before it.
 
     Returns:
         One filled window a table.
     """
-    windows = _fill_schemas(texts, tokenize, room)
+    windows = _fill_schemas(texts, tokenize, room, after_prefix)
     unfinished = [
         _Open(text, window)
         for text, window in zip(texts, windows, strict=True)
@@ -66,12 +69,12 @@ def fill_windows(texts: Sequence[TableText], tokenize: Tokenize, room: int) -> l
     return windows
 
 
-def _fill_schemas(texts: Sequence[TableText], tokenize: Tokenize, room: int) -> list[FilledWindow]:
+def _fill_schemas(texts: Sequence[TableText], tokenize: Tokenize, room: int, after_prefix: bool) -> list[FilledWindow]:
     bound = room * CHARACTERS_PER_TOKEN
     offered = [_within(text.header, bound) for text in texts]
     parts: list[str] = []
     for text, names in zip(texts, offered, strict=True):
-        parts.append(text.lead[:bound])
+        parts.append(" " * after_prefix + text.lead[:bound])
         parts.extend(" " + name for name in names)
     tokens = iter(tokenize(parts))
     windows = []

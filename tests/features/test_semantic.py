@@ -303,6 +303,75 @@ def test_loading_is_silent_and_leaves_settings_alone(folder, capfd):
     assert capfd.readouterr() == ("", "")
 
 
+def tiny_model(kind, folder):
+    """A random model of another family with a tokenizer of its own kind."""
+    tokenizers, transformers = pytest.importorskip("tokenizers"), pytest.importorskip("transformers")
+    lines = [text.joined() for text in TEXTS] + ["how tall is it?"]
+    torch.manual_seed(0)
+    if kind == "roberta":
+        specials = ["<s>", "<pad>", "</s>", "<unk>"]
+        raw = tokenizers.ByteLevelBPETokenizer()
+        raw.train_from_iterator(lines, vocab_size=400, special_tokens=specials)
+        raw._tokenizer.post_processor = tokenizers.processors.RobertaProcessing(("</s>", 2), ("<s>", 0))
+        settings = transformers.RobertaConfig(
+            vocab_size=400, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+            max_position_embeddings=34, pad_token_id=1, bos_token_id=0, eos_token_id=2, type_vocab_size=1,
+        )  # fmt: skip
+        model = transformers.RobertaModel(settings)
+        wrapped = raw._tokenizer
+        names = {"bos_token": "<s>", "cls_token": "<s>", "sep_token": "</s>", "eos_token": "</s>"}
+    else:
+        trainer = tokenizers.trainers.UnigramTrainer(
+            vocab_size=120, special_tokens=["<pad>", "</s>", "<unk>"], unk_token="<unk>"
+        )
+        wrapped = tokenizers.Tokenizer(tokenizers.models.Unigram())
+        wrapped.pre_tokenizer = tokenizers.pre_tokenizers.Sequence(
+            [tokenizers.pre_tokenizers.WhitespaceSplit(), tokenizers.pre_tokenizers.Metaspace()]
+        )
+        wrapped.train_from_iterator(lines, trainer)
+        wrapped.post_processor = tokenizers.processors.TemplateProcessing(
+            single="$A </s>", special_tokens=[("</s>", wrapped.token_to_id("</s>"))]
+        )
+        settings = transformers.T5Config(
+            vocab_size=wrapped.get_vocab_size(), d_model=16, d_kv=8, d_ff=32, num_layers=2, num_heads=2,
+            pad_token_id=0, decoder_start_token_id=0,
+        )  # fmt: skip
+        model = transformers.T5Model(settings)
+        names = {"eos_token": "</s>"}
+    pad = "<pad>"
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=wrapped, pad_token=pad, unk_token="<unk>", **names
+    )
+    tokenizer.save_pretrained(folder)
+    model.save_pretrained(folder)
+    return model.eval(), tokenizer
+
+
+@pytest.mark.parametrize(("kind", "window"), [("roberta", 32), ("t5", 256)])
+def test_other_families_are_encoded_as_transformers_does(kind, window, tmp_path, capfd):
+    model, tokenizer = tiny_model(kind, tmp_path)
+    capfd.readouterr()
+    other = Encoder.load(Config(encoder=str(tmp_path)), device="cpu")
+    assert other.max_tokens == window
+    part = model.encoder if kind == "t5" else model
+
+    def plain(text):
+        ids = tokenizer(text, return_tensors="pt")["input_ids"]
+        with torch.no_grad():
+            hidden = part(input_ids=ids).last_hidden_state[0].mean(0)
+        return hidden / hidden.norm()
+
+    vectors = other.encode_tables([TEXTS[3], TEXTS[1]]).vectors
+    torch.testing.assert_close(vectors[0], plain(TEXTS[3].joined()), atol=1e-5, rtol=0)
+    questions, cut = other.encode_queries(["how tall is it?", "how " * 5000])
+    torch.testing.assert_close(questions[0], plain("how tall is it?"), atol=1e-5, rtol=0)
+    assert cut.tolist() == [False, True]
+    prefixed = Encoder.load(Config(encoder=str(tmp_path), query_prefix="how", passage_prefix="Only"), device="cpu")
+    torch.testing.assert_close(prefixed.encode_queries(["tall is it?"])[0][0], questions[0], atol=1e-5, rtol=0)
+    table = prefixed.encode_tables([TableText("a caption.", [], [], 0)]).vectors[0]
+    torch.testing.assert_close(table, vectors[0], atol=1e-5, rtol=0)
+
+
 @pytest.mark.parametrize("device", ["tpu", "cuda:x", "cuda:99"])
 def test_unknown_devices(device):
     with pytest.raises(GTRError, match="device"):
