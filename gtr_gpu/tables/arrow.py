@@ -106,6 +106,9 @@ def _first(batches: Iterable[Any], n_rows: int) -> list[Any]:
 
 
 def _texts(schema: Any, batches: list[Any]) -> list[tuple[object, ...]]:  # noqa: ANN401 (a type of an optional package)
+    for batch in batches:
+        # Damaged offsets would be followed out of the file otherwise.
+        batch.validate(full=True)
     columns = [i for i, field in enumerate(schema) if not _PANDAS_INDEX.fullmatch(field.name)]
     if not columns:
         return [()] * sum(batch.num_rows for batch in batches)

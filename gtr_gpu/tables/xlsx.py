@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,27 +38,42 @@ def read_xlsx(path: Path, name: str, reading: Reading) -> Iterator[Table]:
     Raises:
         UnreadableSource: The file is no workbook, damaged, encrypted, or would need very much memory.
     """
-    from python_calamine import CalamineError, CalamineWorkbook, PasswordError, SheetTypeEnum
+    from python_calamine import CalamineWorkbook, SheetTypeEnum
 
     if kind_by_magic(file_head(path)) == "zip":
         check_extent(path, check_archive(path))
-    try:
+    with _damage("it is damaged or not a workbook"):
         workbook = CalamineWorkbook.from_path(str(path))
-    except PasswordError:
-        raise UnreadableSource("it is encrypted; save it without a password") from None
-    except CalamineError as error:
-        raise UnreadableSource(f"it is damaged or not a workbook ({error})") from None
     with workbook:
         for info in workbook.sheets_metadata:
             if info.typ != SheetTypeEnum.WorkSheet:
                 continue
             try:
-                sheet = workbook.get_sheet_by_name(info.name)
-            except CalamineError as error:
-                reading.failed(f"{name}#{info.name}", f"the sheet is damaged ({error})")
+                with _damage("the sheet is damaged"):
+                    sheet = workbook.get_sheet_by_name(info.name)
+                    table = _to_table(sheet, name, reading) if sheet.start is not None else None
+            except UnreadableSource as error:
+                reading.failed(f"{name}#{info.name}", str(error))
                 continue
-            if sheet.start is not None:
-                yield _to_table(sheet, name, reading)
+            if table is not None:
+                yield table
+
+
+@contextmanager
+def _damage(what: str) -> Iterator[None]:
+    from python_calamine import CalamineError, PasswordError
+
+    try:
+        yield
+    except PasswordError:
+        raise UnreadableSource("it is encrypted; save it without a password") from None
+    except CalamineError as error:
+        raise UnreadableSource(f"{what} ({error})") from None
+    except BaseException as error:
+        # A panic of the Rust library is no Exception, and has no name that could be imported.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise UnreadableSource(f"{what} ({error})") from None
 
 
 def _to_table(sheet: Any, name: str, reading: Reading) -> Table:  # noqa: ANN401 (a type of an optional package)
@@ -113,7 +129,7 @@ def fill_merged(raw: Sequence[Sequence[str]], merged: Sequence[Range]) -> list[l
     """The rows with the value of each merged range in all of its cells."""
     rows = [list(row) for row in raw]
     for top, left, bottom, right in merged:
-        if top >= len(rows):
+        if top >= len(rows) or left >= len(rows[top]):
             continue
         for row in rows[top : bottom + 1]:
             row[left : right + 1] = [rows[top][left]] * len(row[left : right + 1])

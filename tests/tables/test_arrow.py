@@ -112,3 +112,14 @@ def test_damaged_files(files, name, spoil):
 def test_a_year_beyond_python(files):
     WRITERS["t.arrow"](pa.table({"a": pa.array([568971820800], pa.timestamp("s"))}), files.folder / "t.arrow")
     assert files.read_one("t.arrow").rows[0][0].startswith("20000-01-01")
+
+
+def test_damaged_offsets_are_not_followed(files):
+    path = files.folder / "t.arrow"
+    WRITERS["t.arrow"](pa.table({"a": ["abcdefgh", "ij"]}), path)
+    offsets = b"".join(n.to_bytes(4, "little") for n in (0, 8, 10))
+    spoilt = b"".join(n.to_bytes(4, "little") for n in (0, 2**30, 2**30 + 5))
+    assert path.read_bytes().count(offsets) == 1
+    path.write_bytes(path.read_bytes().replace(offsets, spoilt))
+    with pytest.raises(GTRError, match="truncated or damaged"):
+        files.read()

@@ -141,6 +141,23 @@ def damaged_sheet(path):
             archive.writestr(name, content)
 
 
+def test_a_panic_of_the_library_is_the_files_failure(files, monkeypatch):
+    import python_calamine
+
+    class PanicException(BaseException):
+        pass
+
+    class Panicking:
+        @staticmethod
+        def from_path(path):
+            raise PanicException("index out of bounds")
+
+    monkeypatch.setattr(python_calamine, "CalamineWorkbook", Panicking)
+    save(files, "b.xlsx", {"D": grid(("a", "b"), (1, 2))})
+    with pytest.raises(GTRError, match="not a workbook \\(index out of bounds"):
+        files.read("b.xlsx")
+
+
 @pytest.mark.parametrize(
     ("spoil", "reason"),
     [
