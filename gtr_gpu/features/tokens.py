@@ -23,7 +23,15 @@ _ASCII = re.compile(rf"[a-z0-9]+{_TAIL}", re.ASCII)
 _WORDS = re.compile(rf"\w+{_TAIL}")
 _POSSESSIVE = re.compile(r"'s(?![a-z0-9])")
 _ACCENTS = re.compile("[\u0300-\u036f]+")
-_JOINERS = dict.fromkeys([0x00AD, 0x200C, 0x200D, 0x2060, 0xFEFF]) | {0x2019: "'", 0x02BC: "'", ord("_"): " "}
+# What goes, joins or separates, and Latin letters whose stroke or ligature no decomposition takes off.
+_LETTERS = str.maketrans(
+    {
+        **dict.fromkeys(["\u00ad", "\u200c", "\u200d", "\u2060", "\ufeff"]),
+        **{"\u2019": "'", "\u02bc": "'", "_": " "},
+        **{"Æ": "ae", "æ": "ae", "Œ": "oe", "œ": "oe", "Ø": "o", "ø": "o", "Ł": "l", "ł": "l"},
+        **{"Đ": "d", "đ": "d", "Ð": "d", "ð": "d", "Þ": "th", "þ": "th", "\u0131": "i"},
+    }
+)
 _MARKED_SCRIPTS = re.compile("[\u0591-\u1dff\u3000-\U0010ffff]")
 # Scripts written without spaces: Thai, Lao, Burmese, Khmer, kana, Han.
 _UNSPACED = re.compile(
@@ -59,7 +67,7 @@ def terms(text: str, numbers: Numbers = "short") -> list[str]:
 
 
 def _fold(text: str) -> str:
-    text = unicodedata.normalize("NFKD", text.translate(_JOINERS)).casefold()
+    text = unicodedata.normalize("NFKD", text.translate(_LETTERS)).casefold()
     text = unicodedata.normalize("NFKC", _ACCENTS.sub("", text))
     return _UNSPACED.sub(_pairs, text)
 

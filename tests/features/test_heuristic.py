@@ -25,6 +25,7 @@ from gtr_gpu.features.tokens import MAX_TERM, terms
         ("3.5mm 26:48.36 31.12.1999 1.5e-07 12.5%", ["#dec1", "mm", "#time2", "#dots3", "#dec1", "#dec2"]),
         ("3ffd9053-a45d deadbeef ac0123456789abcd0", ["#id", "a45d", "deadbeef", "#id"]),
         ("São Paulo\u2019s STRASSE Straße ﬁne", ["sao", "paulo", "strasse", "strasse", "fine"]),
+        ("Łódź Ærøskøbing Þingvellir", ["lodz", "aeroskobing", "thingvellir"]),
         ("東京都 iPhone手机2019年", ["東京", "京都", "iphone", "手机", "2019", "年"]),
         ("ไทย ٣٤٥ कितने", ["ไท", "ทย", "345", "कितने"]),
         ("a\u00adb \u200b\ufeff__ ½", ["ab", "1", "2"]),
