@@ -28,7 +28,9 @@ _TOKEN_BUDGET = {"cpu": 1024, "cuda": 65_536}
 # Texts that are sorted by length together: enough for little padding, few enough for a steady rate.
 _SORTED_TOGETHER = 4096
 _TOKENIZED_TOGETHER = 1024
-_LONGEST_WINDOW = 1 << 20
+# For models with relative positions whose files state no length, such as T5.
+_UNSTATED_WINDOW = 512
+_NO_WINDOW = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Encoder:
         self._query_prefix, self._passage_prefix = self._tokenize(
             [source.query_prefix.rstrip(), source.passage_prefix.rstrip()]
         )
-        self.window = min(_model_window(model, tokenizer), source.max_tokens or _LONGEST_WINDOW)
+        self.window = min(_model_window(model, tokenizer), source.max_tokens or _NO_WINDOW)
         self.max_tokens = min(max_tokens, self.window)
         for knob, prefix in (("query_prefix", self._query_prefix), ("passage_prefix", self._passage_prefix)):
             if self._room(prefix, self.max_tokens) < 1:
@@ -317,14 +319,14 @@ def _special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:  # noqa: ANN
 
 def _model_window(model: Any, tokenizer: Any) -> int:  # noqa: ANN401
     """The longest sequence that the model has positions for."""
-    longest = min(int(tokenizer.model_max_length), _LONGEST_WINDOW)
+    longest = min(int(tokenizer.model_max_length), _NO_WINDOW)
     positions = getattr(model.config, "max_position_embeddings", None)
     if isinstance(positions, int) and positions > 0:
         # RoBERTa's kind counts positions from the padding's number on.
         table = next((part for name, part in model.named_modules() if name.endswith("position_embeddings")), None)
         padding = getattr(table, "padding_idx", None)
         longest = min(longest, positions if padding is None else positions - padding - 1)
-    return longest
+    return longest if longest < _NO_WINDOW else _UNSTATED_WINDOW
 
 
 def _is_out_of_memory(error: RuntimeError) -> bool:
