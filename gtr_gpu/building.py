@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -19,6 +20,7 @@ from gtr_gpu.features.evidence import EVIDENCE_KINDS, evidence
 from gtr_gpu.features.heuristic import TermCounts, Vocabulary, count_terms
 from gtr_gpu.features.semantic import Encoder
 from gtr_gpu.features.structural import StructuralFeaturizer
+from gtr_gpu.features.tokens import Numbers
 from gtr_gpu.hypergraph import join
 from gtr_gpu.linearize import heuristic_fields, structural_text, table_text
 from gtr_gpu.neighbors import OutEdges, SemanticClusters, out_edges
@@ -151,7 +153,7 @@ class Featurizer:
             for tables in _chunks(store):
                 structural.append(self._structural.features([structural_text(t, self._config) for t in tables]))
                 fields = (heuristic_fields(table, self._config) for table in tables)
-                terms.append(count_terms(fields, self._vocabulary, self._config.numbers))  # type: ignore[arg-type]
+                terms.append(count_terms(fields, self._vocabulary, cast(Numbers, self._config.numbers)))
                 kinds.append(evidence(tables, self._config))
                 stage.advance(len(tables))
         semantic = []
@@ -296,7 +298,7 @@ def merge_features(old: Snapshot) -> Iterator[tuple[Tensor, Features]]:
     new_terms = [names[number] for number in used.nonzero()[:, 0].tolist()]
     n_terms = len(new_terms)
     kinds = [kind for kind in EVIDENCE_KINDS if kind in old.config.edge_kinds]
-    for rows in old.alive.nonzero()[:, 0].split(SEGMENT_TABLES):
+    for rows in torch.split(old.alive.nonzero()[:, 0], SEGMENT_TABLES):
         parts = [(s, rows[(rows >= s.start) & (rows < s.stop)] - s.start) for s in old.segments]
         parts = [(segment, inside) for segment, inside in parts if len(inside)]
         counts = [segment.terms.select(inside) for segment, inside in parts]

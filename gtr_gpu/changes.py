@@ -194,7 +194,7 @@ def rebuild(
                 raise GTRError(
                     f"{name} can't be changed by a rebuild, which reads and encodes nothing again; build the index anew"
                 )
-        drafts = []
+        drafts: list[_Draft] = []
         with clock.stage("Merging segments", old.n_alive) as stage:
             for rows, features in merge_features(old):
                 stream = (old.table(row) for row in rows.tolist())

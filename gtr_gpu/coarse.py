@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError
+from gtr_gpu.ops.kmeans import Rows
 from gtr_gpu.ops.representative import centroid_scores, cluster_scores, members_of, probe
 from gtr_gpu.ops.segments import segment_max, segment_top_k_ragged, union
 from gtr_gpu.ops.transfer import widen
@@ -99,10 +101,10 @@ def _from_clusters(queries: QueryFeatures, snapshot: Snapshot, config: Config, n
     hypergraph = snapshot.hypergraph
     pools = []
     for modality in config.modalities:
-        start, stop = hypergraph.hyperedge_range(modality)
+        hyperedges = hypergraph.hyperedge_range(modality)
         scores = _cluster_scores(queries, snapshot, config, modality)
-        probed = probe(scores, [(0, stop - start)], config.n_probe)
-        probed = Ragged(probed.values + start, probed.offsets)
+        probed = probe(scores, [range(len(hyperedges))], config.n_probe)
+        probed = Ragged(probed.values + hyperedges.start, probed.offsets)
         pools.append(members_of(probed, hypergraph.members))
     semantic = lexical = by_words = None
     if config.personalization != "semantic":
@@ -129,8 +131,7 @@ def _cluster_scores(queries: QueryFeatures, snapshot: Snapshot, config: Config, 
         GTRError: Centroids are asked for where query and centroid have different features.
     """
     clusters, hypergraph = snapshot.clusters, snapshot.hypergraph
-    start, stop = hypergraph.hyperedge_range(modality)
-    typical = hypergraph.typical.slice(start, stop)
+    hyperedges = hypergraph.hyperedge_range(modality)
     own_features = modality == "semantic" or config.query_features == "native"
     if config.cluster_score == "centroid":
         if not own_features:
@@ -140,29 +141,24 @@ def _cluster_scores(queries: QueryFeatures, snapshot: Snapshot, config: Config, 
             )
         features = _own_features(queries, snapshot, modality)
         scores = centroid_scores(features, clusters.centroids(modality).to(snapshot.device))
-        return scores.masked_fill(hypergraph.members.slice(start, stop).lengths == 0, -torch.inf)
+        members = hypergraph.members.slice(hyperedges.start, hyperedges.stop)
+        return scores.masked_fill(members.lengths == 0, -torch.inf)
+    typical = hypergraph.typical.slice(hyperedges.start, hyperedges.stop)
     places = Ragged(torch.arange(typical.values.numel(), dtype=INDEX_DTYPE), typical.offsets).to(snapshot.device)
-    if not own_features or modality == "semantic":
-        return cluster_scores(queries.semantic, snapshot.semantic(typical.values), places, config.cluster_score)
-    features = _own_features(queries, snapshot, modality)
-    if modality == "structural":
-        rows: Tensor | SparseMatrix = _unit(snapshot.structural(typical.values))
-    else:
-        rows = snapshot.heuristic(typical.values)
-    return cluster_scores(features, rows, places, config.cluster_score)
+    how: Literal["mean", "best"] = "mean" if config.cluster_score == "mean" else "best"
+    if not own_features:
+        return cluster_scores(queries.semantic, snapshot.semantic(typical.values), places, how)
+    rows = snapshot.rows_of(modality, typical.values)
+    return cluster_scores(_own_features(queries, snapshot, modality), rows, places, how)
 
 
-def _own_features(queries: QueryFeatures, snapshot: Snapshot, modality: str) -> Tensor | SparseMatrix:
-    """The queries in the features of a modality, unit rows."""
+def _own_features(queries: QueryFeatures, snapshot: Snapshot, modality: str) -> Rows:
+    """The queries in the features of a modality."""
     if modality == "semantic":
         return queries.semantic
     if modality == "structural":
-        return _unit(snapshot.clusters.standardize(queries.structural.cpu()).to(snapshot.device))
+        return snapshot.clusters.standardize(queries.structural).to(snapshot.device)
     return snapshot.clusters.weigh(queries.terms).to(snapshot.device)
-
-
-def _unit(rows: Tensor) -> Tensor:
-    return torch.nn.functional.normalize(rows, dim=1)
 
 
 def _pair_cosines(semantic: Tensor, pool: Ragged, snapshot: Snapshot) -> Tensor:

@@ -144,6 +144,12 @@ class Config:
     tolerance: float = _knob(1e-6, "search", "change at which the walk stops", symbol="ε", low=0)
     max_iterations: int = _knob(100, "search", "steps of the walk at most", low=1)
     keep: tuple[int, ...] = _knob((), "search", "how many candidates are kept and ranked anew, round by round", low=1)
+    stop_words: str = _knob(
+        "auto",
+        "search",
+        "function words of a question that aren't looked up: `auto` takes those of the spaCy model's language",
+        choices=("auto", "none"),
+    )
     bm25_k1: float = _knob(1.2, "search", "how soon a repeated word stops counting", low=0)
     bm25_b: float = _knob(0.75, "search", "how much long tables are discounted", low=0, high=1)
 

@@ -8,7 +8,7 @@ class GTRError(Exception):
     """
 
 
-class UnreadableSource(GTRError):
+class UnreadableSourceError(GTRError):
     """A file that no reader can make tables of; in a lenient build it is reported and the rest goes on."""
 
 

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -17,9 +17,10 @@ from gtr_gpu.changes import ChangeReport
 from gtr_gpu.coarse import QueryFeatures, find_candidates, uses_clusters
 from gtr_gpu.config import MODALITIES, Config
 from gtr_gpu.errors import GTRError
-from gtr_gpu.features.heuristic import count_queries
+from gtr_gpu.features.heuristic import count_queries, stop_words_of
 from gtr_gpu.features.semantic import Encoder, choose_device
 from gtr_gpu.features.structural import StructuralFeaturizer
+from gtr_gpu.features.tokens import Numbers
 from gtr_gpu.fine import rank
 from gtr_gpu.neighbors import relations
 from gtr_gpu.progress import Progress
@@ -155,7 +156,7 @@ class GTRIndex:
         step = max(1, config.batch_megabytes * 2**20 // (4 * _SCORE_BUFFERS * width))
         batches = []
         for start in range(0, len(queries), step):
-            batch = features.slice(start, start + step)
+            batch = features.slice(start, min(start + step, len(queries)))
             batches.append(_search_batch(batch, snapshot, config, n_found, k, edges))
         if not batches:
             return _nothing(k, edges, notes)
@@ -171,7 +172,9 @@ class GTRIndex:
         long = [len(parts) > config.max_query_words for parts in words]
         queries = [" ".join(parts[: config.max_query_words]) for parts in words]
         semantic, cut = self.encoder.encode_queries(queries)
-        terms = count_queries(queries, snapshot.vocabulary, snapshot.config.numbers).counts  # type: ignore[arg-type]
+        skipped = stop_words_of(config.spacy_model) if config.stop_words == "auto" else frozenset()
+        numbers = cast(Numbers, config.numbers)
+        terms = count_queries(queries, snapshot.vocabulary, numbers, skipped).counts
         structural = torch.zeros(len(queries), snapshot.clusters.mean.numel())
         native = config.query_features == "native" and "structural" in config.modalities
         if native and uses_clusters(snapshot, config):
@@ -202,8 +205,8 @@ class GTRIndex:
                 encoder = Encoder.load(self.config, self._device, self._precision)
                 if encoder.fingerprint != self._manifest.encoder["fingerprint"]:
                     raise GTRError(
-                        f"the encoder {encoder.name!r} is not the one that {self.path} was built with, despite its name; "
-                        "bring back that revision, or build the index anew"
+                        f"the encoder {encoder.name!r} is not the one that {self.path} was built with, despite its "
+                        "name; bring back that revision, or build the index anew"
                     )
                 self._encoder = encoder
             return self._encoder
@@ -277,6 +280,11 @@ class GTRIndex:
     def table_id(self, row: int) -> str:
         """The id of a table by its number in a result's `ids`."""
         return _table_id(self._snapshot, row)
+
+    def caption(self, row: int) -> str:
+        """The caption of a table by its number in a result's `ids`."""
+        segment, place = self._snapshot.locate(row)
+        return str(segment.tables.captions()[place])
 
     def row_of(self, table_id: str) -> int:
         """The number of a table by its id.

@@ -15,6 +15,7 @@ from gtr_gpu.config import EDGE_KINDS, MODALITIES, Config
 from gtr_gpu.features.heuristic import Vocabulary, tfidf
 from gtr_gpu.hypergraph import Hypergraph, build_hypergraph
 from gtr_gpu.neighbors import OutEdges, merge_graph
+from gtr_gpu.ops.kmeans import Rows
 from gtr_gpu.ops.lexical import bm25_scores
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, stack_sparse
 from gtr_gpu.segment import Arrays, Segment
@@ -191,18 +192,21 @@ class Snapshot:
         """The semantic features of table numbers `[n]`: `[n, d]`, float32, on the search's device."""
         return self._gather(rows, lambda segment: segment.semantic).to(self.device, torch.float32)
 
-    def structural(self, rows: Tensor) -> Tensor:
-        """The standardised structural features of table numbers `[n]`: `[n, s]`, float32."""
-        return self.clusters.standardize(self._gather(rows, lambda segment: segment.structural)).to(self.device)
-
-    def heuristic(self, rows: Tensor) -> SparseMatrix:
-        """The TF-IDF features of table numbers `[n]`, rising: `[n, T]`, unit rows."""
+    def rows_of(self, modality: str, rows: Tensor) -> Rows:
+        """The features of table numbers `[n]` in one modality, as they are clustered; dense or sparse, n rows."""
+        if modality == "semantic":
+            return self.semantic(rows)
+        if modality == "structural":
+            found = self._gather(rows, lambda segment: segment.structural)
+            return self.clusters.standardize(found).to(self.device)
         rows = rows.cpu().long()
+        order = torch.argsort(rows, stable=True)
         parts = []
         for segment in self.segments:
-            inside = rows[(rows >= segment.start) & (rows < segment.stop)] - segment.start
+            inside = rows[order]
+            inside = inside[(inside >= segment.start) & (inside < segment.stop)] - segment.start
             parts.append(self.clusters.weigh(segment.terms.counts.select(inside)))
-        return stack_sparse(parts).to(self.device)
+        return stack_sparse(parts).select(torch.argsort(order)).to(self.device)
 
     def dense_scores(self, queries: Tensor) -> Tensor:
         """Cosine of each query `[B, d]` with every table: `[B, N]`, float32."""

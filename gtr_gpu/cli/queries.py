@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from gtr_gpu.errors import GTRError, UnreadableSource
+from gtr_gpu.errors import GTRError, UnreadableSourceError
 
 
 @dataclass(frozen=True)
@@ -92,5 +92,5 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                 yield from enumerate(lines, 1)
     except UnicodeDecodeError:
         raise GTRError(f"{path} can't be read: it is not UTF-8 text; save it as JSON lines in UTF-8") from None
-    except UnreadableSource as error:
+    except UnreadableSourceError as error:
         raise GTRError(f"{path} can't be read: {error}") from None

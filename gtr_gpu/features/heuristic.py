@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -132,17 +134,43 @@ def count_terms(
     return TermCounts(counts, torch.cat([in_cells for _, in_cells in blocks]))
 
 
-def count_queries(queries: Sequence[str], vocabulary: Vocabulary, numbers: Numbers = "short") -> QueryCounts:
-    """Counts the known terms of questions; unknown ones only count in `total`."""
+def count_queries(
+    queries: Sequence[str],
+    vocabulary: Vocabulary,
+    numbers: Numbers = "short",
+    stop_words: frozenset[str] = frozenset(),
+) -> QueryCounts:
+    """Counts the known terms of questions; unknown ones only count in `total`.
+
+    Words that only make a sentence a question ("which", "did") are rare in tables, so that their idf is high. Stop words
+    are left out unless the question has no other word.
+    """
     found: list[list[int]] = []
     total: list[int] = []
     for query in queries:
         words = terms(query, numbers)
+        words = [word for word in words if word not in stop_words] or words
         found.append(vocabulary.known(words))
         total.append(len(words))
     tokens = Ragged.from_rows(found)
     counts, _ = term_counts(tokens, len(vocabulary))
     return QueryCounts(counts, tokens.lengths.to(INDEX_DTYPE), torch.tensor(total, dtype=INDEX_DTYPE))
+
+
+def stop_words_of(spacy_model: str) -> frozenset[str]:
+    """The function words that spaCy lists for a pipeline's language; English for `auto`, none for an unlisted language.
+
+    Args:
+        spacy_model: `auto`, a pipeline's name such as `de_core_news_sm`, or `blank:de`.
+    """
+    code = "en" if spacy_model == "auto" else spacy_model.removeprefix("blank:").split("_")[0]
+    name = f"spacy.lang.{code}.stop_words"
+    if importlib.util.find_spec("spacy.lang") is None or importlib.util.find_spec(f"spacy.lang.{code}") is None:
+        return frozenset()
+    if importlib.util.find_spec(name) is None:
+        return frozenset()
+    words: set[str] = importlib.import_module(name).STOP_WORDS
+    return frozenset(word for phrase in words for word in terms(phrase))
 
 
 def document_frequencies(counts: SparseMatrix) -> Tensor:

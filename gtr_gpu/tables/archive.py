@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
-from gtr_gpu.errors import UnreadableSource
+from gtr_gpu.errors import UnreadableSourceError
 
 MAX_UNPACKED = 8 << 30
 MAX_RATIO = 200
@@ -30,16 +30,16 @@ def check_archive(path: Path) -> list[zipfile.ZipInfo]:
     """The members of an archive, by name.
 
     Raises:
-        UnreadableSource: It is damaged, or unpacks to more than 8 GB or to more than 64 MB and 200 times its size.
+        UnreadableSourceError: It is damaged, or unpacks to more than 8 GB or to more than 64 MB and 200 times its size.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
-        raise UnreadableSource(f"it is truncated or not a zip archive ({str(error).lower()})") from None
+        raise UnreadableSourceError(f"it is truncated or not a zip archive ({str(error).lower()})") from None
     unpacked = sum(member.file_size for member in members)
     if unpacked > min(MAX_UNPACKED, max(_HARMLESS, MAX_RATIO * path.stat().st_size)):
-        raise UnreadableSource(
+        raise UnreadableSourceError(
             f"it would unpack to {unpacked / 1e6:,.0f} MB, too much for its {path.stat().st_size / 1e6:,.3f} MB; "
             "unpack it yourself if you trust it"
         )
@@ -54,7 +54,7 @@ def check_extent(path: Path, members: list[zipfile.ZipInfo]) -> None:
         members: Its members.
 
     Raises:
-        UnreadableSource: It is damaged, or a sheet spans more than 50 million cells.
+        UnreadableSourceError: It is damaged, or a sheet spans more than 50 million cells.
     """
     with _damage(), zipfile.ZipFile(path) as archive:
         for member in members:
@@ -66,7 +66,7 @@ def check_extent(path: Path, members: list[zipfile.ZipInfo]) -> None:
             with archive.open(member) as sheet:
                 n_rows, n_columns = _extent(sheet)
             if n_rows * n_columns > MAX_CELLS:
-                raise UnreadableSource(
+                raise UnreadableSourceError(
                     f"{member.filename} in it spans {n_rows:,} rows and {n_columns:,} columns, more than "
                     f"{MAX_CELLS:,} cells; delete stray cells far away, or save it as CSV"
                 )
@@ -98,7 +98,7 @@ def _damage() -> Iterator[None]:
     try:
         yield
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, EOFError, RuntimeError) as error:
-        raise UnreadableSource(f"it is damaged inside the archive ({error})") from None
+        raise UnreadableSourceError(f"it is damaged inside the archive ({error})") from None
 
 
 @contextmanager
@@ -106,10 +106,10 @@ def unpacked(path: Path, member: zipfile.ZipInfo) -> Iterator[Path]:
     """A temporary file with the contents of one member, which is there inside the block only.
 
     Raises:
-        UnreadableSource: The member is encrypted or damaged.
+        UnreadableSourceError: The member is encrypted or damaged.
     """
     if member.flag_bits & 1:
-        raise UnreadableSource("it is encrypted")
+        raise UnreadableSourceError("it is encrypted")
     with tempfile.TemporaryDirectory(prefix="gtr-") as folder:
         target = Path(folder) / "member"
         # `zipfile` never reads more of a member than the size that was checked.

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from gtr_gpu.errors import UnreadableSource
+from gtr_gpu.errors import UnreadableSourceError
 from gtr_gpu.tables.naming import readable_name
 from gtr_gpu.tables.normalize import make_table
 from gtr_gpu.tables.report import Reading
@@ -30,19 +30,19 @@ def read_arrow(path: Path, name: str, reading: Reading) -> Iterator[Table]:
         reading: Limits and report.
 
     Raises:
-        UnreadableSource: The file is truncated, damaged or of another kind.
+        UnreadableSourceError: The file is truncated, damaged or of another kind.
     """
     import pyarrow as pa
 
     kind = kind_by_magic(file_head(path))
     read = {"parquet": _read_parquet, "arrow": _read_file, "arrow stream": _read_stream}.get(kind)
     if read is None:
-        raise UnreadableSource(f"it is {kind or 'neither Parquet nor Arrow IPC'}, whatever its extension says")
+        raise UnreadableSourceError(f"it is {kind or 'neither Parquet nor Arrow IPC'}, whatever its extension says")
     try:
         schema, batches, n_rows = read(path, reading)
         rows = _texts(schema, batches)
     except (pa.ArrowException, ValueError) as error:
-        raise UnreadableSource(f"it is truncated or damaged ({str(error).splitlines()[0]})") from None
+        raise UnreadableSourceError(f"it is truncated or damaged ({str(error).splitlines()[0]})") from None
     extra = {key.decode("utf-8", "replace").lower(): value for key, value in (schema.metadata or {}).items()}
     yield make_table(
         name,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from gtr_gpu.errors import UnreadableSource
+from gtr_gpu.errors import UnreadableSourceError
 from gtr_gpu.tables.naming import join_captions, readable_name, readable_text
 from gtr_gpu.tables.normalize import make_table
 from gtr_gpu.tables.report import Reading
@@ -34,7 +34,7 @@ def read_database(path: Path, name: str, reading: Reading) -> Iterator[Table]:
         reading: Limits and report.
 
     Raises:
-        UnreadableSource: The file is no database, or damaged.
+        UnreadableSourceError: The file is no database, or damaged.
     """
     kind = kind_by_magic(file_head(path))
     if kind == "sqlite":
@@ -42,7 +42,7 @@ def read_database(path: Path, name: str, reading: Reading) -> Iterator[Table]:
     elif kind == "duckdb":
         yield from _read_duckdb(path, name, reading)
     else:
-        raise UnreadableSource(f"it is {kind or 'neither SQLite nor DuckDB'}, whatever its extension says")
+        raise UnreadableSourceError(f"it is {kind or 'neither SQLite nor DuckDB'}, whatever its extension says")
 
 
 def _read_sqlite(path: Path, name: str, reading: Reading) -> Iterator[Table]:
@@ -65,7 +65,7 @@ def _read_sqlite(path: Path, name: str, reading: Reading) -> Iterator[Table]:
                 except (sqlite3.Error, sqlite3.Warning) as error:
                     reading.failed(f"{name}#{table}", f"the {kind} is broken ({error})")
     except sqlite3.Error as error:
-        raise UnreadableSource(f"it is damaged or locked ({error})") from None
+        raise UnreadableSourceError(f"it is damaged or locked ({error})") from None
 
 
 def _read_duckdb(path: Path, name: str, reading: Reading) -> Iterator[Table]:
@@ -74,7 +74,7 @@ def _read_duckdb(path: Path, name: str, reading: Reading) -> Iterator[Table]:
     try:
         connection = duckdb.connect(str(path), read_only=True, config={"enable_external_access": "false"})
     except duckdb.Error as error:
-        raise UnreadableSource(f"it is damaged, locked, or of another version ({_first_line(error)})") from None
+        raise UnreadableSourceError(f"it is damaged, locked, or of another version ({_first_line(error)})") from None
     with closing(connection):
         found = connection.execute(
             "SELECT schema_name, table_name AS name, 'table', comment FROM duckdb_tables() WHERE NOT internal "

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from gtr_gpu.errors import UnreadableSource
+from gtr_gpu.errors import UnreadableSourceError
 from gtr_gpu.tables.headers import SAMPLE_ROWS, common_width, count_title_rows, has_header
 from gtr_gpu.tables.naming import join_captions, readable_name
 from gtr_gpu.tables.normalize import make_table
@@ -53,7 +53,7 @@ def read_delimited(path: Path, name: str, reading: Reading) -> Iterator[Table]:
         reading: Limits and report.
 
     Raises:
-        UnreadableSource: The file is empty, binary, or has a cell of more than 64 million characters.
+        UnreadableSourceError: The file is empty, binary, or has a cell of more than 64 million characters.
     """
     # A limit of the whole process, which is only ever raised.
     csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
@@ -69,7 +69,7 @@ def read_delimited(path: Path, name: str, reading: Reading) -> Iterator[Table]:
         try:
             yield _to_table(rows, name, reading)
         except csv.Error as error:
-            raise UnreadableSource(
+            raise UnreadableSourceError(
                 f"it can't be cut into cells ({error}); a closing quotation mark may be missing"
             ) from None
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gtr_gpu.errors import UnreadableSource
+from gtr_gpu.errors import UnreadableSourceError
 from gtr_gpu.tables.headers import SAMPLE_ROWS, has_header, join_header_rows
 from gtr_gpu.tables.naming import readable_name
 from gtr_gpu.tables.normalize import clean_text, make_table
@@ -66,7 +66,7 @@ def read_html(path: Path, name: str, reading: Reading) -> Iterator[Table]:
         reading: Limits and report.
 
     Raises:
-        UnreadableSource: The file is empty, not text, or larger than 256 MB.
+        UnreadableSourceError: The file is empty, not text, or larger than 256 MB.
     """
     root = _parse(path)
     heading, number = "", 0
@@ -91,14 +91,14 @@ def _parse(path: Path) -> Any:  # noqa: ANN401 (a type of an optional package)
     with open_binary(path) as stream:
         page = stream.read(MAX_PAGE + 1)
     if len(page) > MAX_PAGE:
-        raise UnreadableSource(f"it is larger than {MAX_PAGE >> 20} MB")
+        raise UnreadableSourceError(f"it is larger than {MAX_PAGE >> 20} MB")
     text = page.decode(_encoding(path, page), "replace").replace("\0", "")
     # As UTF-8, so that no declaration inside can contradict; and nothing is fetched.
     parser = lxml.html.HTMLParser(encoding="utf-8", no_network=True, remove_comments=True, remove_pis=True)
     try:
         return lxml.html.document_fromstring(text.encode("utf-8", "replace"), parser=parser)
     except LxmlError as error:
-        raise UnreadableSource(f"it holds no HTML ({error})") from None
+        raise UnreadableSourceError(f"it holds no HTML ({error})") from None
 
 
 def _encoding(path: Path, page: bytes) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from gtr_gpu.errors import UnreadableSource
+from gtr_gpu.errors import UnreadableSourceError
 from gtr_gpu.tables.normalize import make_table
 from gtr_gpu.tables.report import Reading
 from gtr_gpu.tables.streams import open_binary
@@ -32,22 +32,22 @@ def read_jsonl(path: Path, name: str, reading: Reading) -> Iterator[Table]:
         reading: Limits and report.
 
     Raises:
-        UnreadableSource: A line of more than 256 MB, or a file that is not text.
+        UnreadableSourceError: A line of more than 256 MB, or a file that is not text.
     """
     with open_binary(path) as stream:
         number = 0
         while line := stream.readline(MAX_LINE):
             number += 1
             if len(line) >= MAX_LINE and not line.endswith(b"\n"):
-                raise UnreadableSource(f"line {number} is longer than {MAX_LINE >> 20} MB")
+                raise UnreadableSourceError(f"line {number} is longer than {MAX_LINE >> 20} MB")
             if not line.strip():
                 continue
             place = f"{name}:{number}"
             try:
                 yield _to_table(line, reading.place(place), reading)
-            except UnreadableSource as error:
+            except UnreadableSourceError as error:
                 if number == 1 and b"\0" in line:
-                    raise UnreadableSource("it is a binary file, not JSON lines") from None
+                    raise UnreadableSourceError("it is a binary file, not JSON lines") from None
                 reading.line_failed(place, str(error))
 
 
@@ -55,16 +55,16 @@ def _to_table(line: bytes, place: str, reading: Reading) -> Table:
     fields = _parse(line)
     table_id = fields.get("table_id", fields.get("table_idx"))
     if table_id is None or isinstance(table_id, list | dict | bool) or str(table_id) == "":
-        raise UnreadableSource("it has no table_id (or table_idx)")
+        raise UnreadableSourceError("it has no table_id (or table_idx)")
     body = fields.get("table", fields)
     if not isinstance(body, Mapping):
-        raise UnreadableSource("its field table must be an object with header and rows")
+        raise UnreadableSourceError("its field table must be an object with header and rows")
     header = body.get("header", fields.get("table.header"))
     rows = body.get("rows", fields.get("table.rows"))
     if not isinstance(header, list):
-        raise UnreadableSource("its header must be a list of names")
+        raise UnreadableSourceError("its header must be a list of names")
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        raise UnreadableSource("its rows must be lists of cells")
+        raise UnreadableSourceError("its rows must be lists of cells")
     n_rows = fields.get("n_rows")
     return make_table(
         str(table_id),
@@ -83,18 +83,18 @@ def _parse(line: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(line.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise UnreadableSource("it is not valid UTF-8") from None
+        raise UnreadableSourceError("it is not valid UTF-8") from None
     except json.JSONDecodeError as error:
-        raise UnreadableSource(f"it is not valid JSON ({error.msg} at column {error.colno})") from None
+        raise UnreadableSourceError(f"it is not valid JSON ({error.msg} at column {error.colno})") from None
     except (RecursionError, ValueError) as error:
-        raise UnreadableSource(f"it is not valid JSON ({error})") from None
+        raise UnreadableSourceError(f"it is not valid JSON ({error})") from None
     if not isinstance(fields, dict):
-        raise UnreadableSource("it is not a JSON object")
+        raise UnreadableSourceError("it is not a JSON object")
     return fields
 
 
 def _text(fields: Mapping[str, Any], key: str) -> object:
     value = fields.get(key)
     if isinstance(value, list | dict):
-        raise UnreadableSource(f"its {key} must be a text")
+        raise UnreadableSourceError(f"its {key} must be a text")
     return value

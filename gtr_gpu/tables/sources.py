@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from gtr_gpu.config import Config
-from gtr_gpu.errors import GTRError, UnreadableSource
+from gtr_gpu.errors import GTRError, UnreadableSourceError
 from gtr_gpu.tables.archive import check_archive, unpacked
 from gtr_gpu.tables.arrow import read_arrow
 from gtr_gpu.tables.database import read_database
@@ -152,14 +152,14 @@ def _read_file(path: Path, name: str, kind: str, reading: Reading) -> Iterator[T
         with readable():
             status = path.stat()
             if not stat.S_ISREG(status.st_mode):
-                raise UnreadableSource("it is not a regular file")
+                raise UnreadableSourceError("it is not a regular file")
             if not status.st_size:
-                raise UnreadableSource("it is empty")
+                raise UnreadableSourceError("it is empty")
             if kind == "zip":
                 yield from _read_zip(path, name, reading)
             else:
                 yield from _count_file(READERS[kind](path, name, reading), reading.report)
-    except UnreadableSource as error:
+    except UnreadableSourceError as error:
         reading.failed(name, str(error))
     except (GTRError, MemoryError):
         raise
@@ -194,7 +194,7 @@ def _read_zip(path: Path, name: str, reading: Reading) -> Iterator[Table]:
             try:
                 with unpacked(path, member) as file:
                     yield from _read_file(file, inner, kind, reading)
-            except UnreadableSource as error:
+            except UnreadableSourceError as error:
                 reading.failed(inner, str(error))
 
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
 
-from gtr_gpu.errors import UnreadableSource
+from gtr_gpu.errors import UnreadableSourceError
 
 _SAMPLE = 65_536
 _CHUNK = 1 << 20
@@ -74,24 +74,24 @@ def open_binary(path: Path) -> IO[bytes]:
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Turns what goes wrong inside, while a file is opened or read, into an `UnreadableSource` with a plain reason."""
+    """Turns what goes wrong inside, while a file is opened or read, into an `UnreadableSourceError` with a plain reason."""
     try:
         yield
     except EOFError:
-        raise UnreadableSource("it is truncated, its compressed data end too early") from None
+        raise UnreadableSourceError("it is truncated, its compressed data end too early") from None
     except ModuleNotFoundError as error:
-        raise UnreadableSource(
+        raise UnreadableSourceError(
             f"reading it needs the package {error.name}; install it with `pip install 'gtr-gpu[readers]'`"
         ) from None
     except zlib.error as error:
-        raise UnreadableSource(f"its compressed data are damaged ({error})") from None
+        raise UnreadableSourceError(f"its compressed data are damaged ({error})") from None
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise
-        raise UnreadableSource((error.strerror or str(error)).lower()) from None
+        raise UnreadableSourceError((error.strerror or str(error)).lower()) from None
     except Exception as error:
         if type(error).__name__ == "ZstdError":
-            raise UnreadableSource(f"its compressed data are damaged ({error})") from None
+            raise UnreadableSourceError(f"its compressed data are damaged ({error})") from None
         raise
 
 
@@ -102,7 +102,7 @@ def open_text(path: Path) -> io.TextIOWrapper:
     charset-normalizer finds. Bytes that do not fit become U+FFFD.
 
     Raises:
-        UnreadableSource: The file is empty or is not text.
+        UnreadableSourceError: The file is empty or is not text.
     """
     with open_binary(path) as stream:
         encoding = find_encoding(stream)
@@ -113,11 +113,11 @@ def find_encoding(stream: IO[bytes]) -> str:
     """The encoding of a text, see `open_text`; reads the stream to its end.
 
     Raises:
-        UnreadableSource: The stream is empty or is not text.
+        UnreadableSourceError: The stream is empty or is not text.
     """
     sample = stream.read(_SAMPLE)
     if not sample.strip():
-        raise UnreadableSource("it is empty")
+        raise UnreadableSourceError("it is empty")
     for mark, encoding in _BOMS:
         if sample.startswith(mark):
             return encoding
@@ -125,7 +125,7 @@ def find_encoding(stream: IO[bytes]) -> str:
         return utf16
     if len(sample) - len(sample.translate(None, _CONTROL)) > max(len(sample) // 100, 3):
         kind = kind_by_magic(sample)
-        raise UnreadableSource(f"it is a binary file{f' ({kind})' if kind else ''}, not text")
+        raise UnreadableSourceError(f"it is a binary file{f' ({kind})' if kind else ''}, not text")
     decoder = codecs.getincrementaldecoder("utf-8")()
     chunk = sample
     while chunk:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from gtr_gpu.errors import UnreadableSource
+from gtr_gpu.errors import UnreadableSourceError
 from gtr_gpu.tables.archive import check_archive, check_extent
 from gtr_gpu.tables.headers import SAMPLE_ROWS, count_title_rows, has_header, join_header_rows
 from gtr_gpu.tables.naming import join_captions, readable_name, readable_sheet
@@ -36,7 +36,7 @@ def read_xlsx(path: Path, name: str, reading: Reading) -> Iterator[Table]:
         reading: Limits and report; a sheet that cannot be read is reported and the others go on.
 
     Raises:
-        UnreadableSource: The file is no workbook, damaged, encrypted, or would need very much memory.
+        UnreadableSourceError: The file is no workbook, damaged, encrypted, or would need very much memory.
     """
     from python_calamine import CalamineWorkbook, SheetTypeEnum
 
@@ -52,7 +52,7 @@ def read_xlsx(path: Path, name: str, reading: Reading) -> Iterator[Table]:
                 with _damage("the sheet is damaged"):
                     sheet = workbook.get_sheet_by_name(info.name)
                     table = _to_table(sheet, name, reading) if sheet.start is not None else None
-            except UnreadableSource as error:
+            except UnreadableSourceError as error:
                 reading.failed(f"{name}#{info.name}", str(error))
                 continue
             if table is not None:
@@ -66,14 +66,14 @@ def _damage(what: str) -> Iterator[None]:
     try:
         yield
     except PasswordError:
-        raise UnreadableSource("it is encrypted; save it without a password") from None
+        raise UnreadableSourceError("it is encrypted; save it without a password") from None
     except CalamineError as error:
-        raise UnreadableSource(f"{what} ({error})") from None
+        raise UnreadableSourceError(f"{what} ({error})") from None
     except BaseException as error:
         # A panic of the Rust library is no Exception, and has no name that could be imported.
         if type(error).__name__ != "PanicException":
             raise
-        raise UnreadableSource(f"{what} ({error})") from None
+        raise UnreadableSourceError(f"{what} ({error})") from None
 
 
 def _to_table(sheet: Any, name: str, reading: Reading) -> Table:  # noqa: ANN401 (a type of an optional package)
