@@ -1,1 +1,46 @@
-"""GTR-GPU: find the few tables, among very many, that together answer a question."""
+"""GTR-GPU: find the few tables, among very many, that together answer a question.
+
+The public names are loaded when they are first used, so that `import gtr_gpu` is quick.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gtr_gpu.changes import ChangeReport
+    from gtr_gpu.config import Config
+    from gtr_gpu.errors import GTRError
+    from gtr_gpu.index import GTRIndex
+    from gtr_gpu.results import Edge, SearchResult
+    from gtr_gpu.tables import ReadReport, Table, read_sources
+
+__all__ = [
+    "ChangeReport",
+    "Config",
+    "Edge",
+    "GTRError",
+    "GTRIndex",
+    "ReadReport",
+    "SearchResult",
+    "Table",
+    "read_sources",
+]
+
+_HOMES = {
+    "ChangeReport": "changes",
+    "Config": "config",
+    "Edge": "results",
+    "GTRError": "errors",
+    "GTRIndex": "index",
+    "ReadReport": "tables",
+    "SearchResult": "results",
+    "Table": "tables",
+    "read_sources": "tables",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Imports a public name from the module that has it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -142,8 +142,8 @@ def count_queries(
 ) -> QueryCounts:
     """Counts the known terms of questions; unknown ones only count in `total`.
 
-    Words that only make a sentence a question ("which", "did") are rare in tables, so that their idf is high. Stop words
-    are left out unless the question has no other word.
+    Words that only make a sentence a question ("which", "did") are rare in tables, so their idf is high. Stop words are
+    left out unless the question has no other word.
     """
     found: list[list[int]] = []
     total: list[int] = []
