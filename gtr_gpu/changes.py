@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -92,17 +93,16 @@ def build(
     with folder.writer(create=True, overwrite=overwrite) as transaction:
         with clock.stage("Loading the encoder"):
             loaded = encoder()
-        cache = EncodingCache(folder.path / ENCODINGS_NAME)
-        featurizer = Featurizer(loaded, config, Vocabulary(), cache)
-        drafts = _draft(distinct(tables), transaction, featurizer, config, 0, clock, omissions)
-        if not drafts:
-            raise GTRError("there are no tables to index; give sources that hold at least one")
-        manifest = Manifest(
-            config=config.to_json(),
-            encoder={"name": loaded.name, "fingerprint": loaded.fingerprint, "dimension": loaded.dimension},
-        )
-        _cluster_and_commit(manifest, drafts, transaction, config, seed, clock, dataclasses.asdict(omissions))
-        shutil.rmtree(cache.folder, ignore_errors=True)
+        with _encodings(folder) as cache:
+            featurizer = Featurizer(loaded, config, Vocabulary(), cache)
+            drafts = _draft(distinct(tables), transaction, featurizer, config, 0, clock, omissions)
+            if not drafts:
+                raise GTRError("there are no tables to index; give sources that hold at least one")
+            manifest = Manifest(
+                config=config.to_json(),
+                encoder={"name": loaded.name, "fingerprint": loaded.fingerprint, "dimension": loaded.dimension},
+            )
+            _cluster_and_commit(manifest, drafts, transaction, config, seed, clock, dataclasses.asdict(omissions))
 
 
 def add(
@@ -114,10 +114,10 @@ def add(
 ) -> ChangeReport:
     """Adds tables as new segments; one with a known id takes the old one's place."""
     clock, omissions = Clock(progress), Omissions()
-    with folder.writer() as transaction:
+    with folder.writer() as transaction, _encodings(folder) as cache:
         manifest = _current(transaction)
+        check_encoder(encoder, manifest, folder.path)
         old = open_snapshot(manifest)
-        cache = EncodingCache(folder.path / ENCODINGS_NAME)
         # The vocabulary grows while features are counted, so it must not be the snapshot's own.
         featurizer = Featurizer(encoder, old.config, Vocabulary(old.vocabulary.to_list()), cache)
         drafts = _draft(distinct(tables), transaction, featurizer, old.config, old.n_tables, clock, omissions)
@@ -137,7 +137,6 @@ def add(
             counts=_counts(alive, manifest.counts["clustered"], manifest.counts["changed"] + len(new_ids)),
         )
         transaction.commit(manifest)
-        shutil.rmtree(cache.folder, ignore_errors=True)
     return ChangeReport(
         added=len(new_ids) - len(replaced),
         replaced=len(replaced),
@@ -207,6 +206,19 @@ def rebuild(
     return ChangeReport(left_out=left_out, seconds=clock.seconds)
 
 
+def check_encoder(encoder: Encoder, manifest: Manifest, path: Path) -> None:
+    """Refuses an encoder whose vectors can't be compared with those of an index.
+
+    Raises:
+        GTRError: It isn't the one that the index was built with.
+    """
+    if encoder.fingerprint != manifest.encoder["fingerprint"]:
+        raise GTRError(
+            f"the encoder {encoder.name!r} is not the one that {path} was built with, despite its name; bring back "
+            "that revision, or build the index anew"
+        )
+
+
 def rebuild_advice(manifest: Manifest) -> list[str]:
     """Whether enough has changed that a rebuild would pay, as a sentence or none."""
     changed, clustered = manifest.counts["changed"], manifest.counts["clustered"]
@@ -215,6 +227,18 @@ def rebuild_advice(manifest: Manifest) -> list[str]:
     if len(manifest.segments) > _REBUILD_SEGMENTS:
         return [f"the index has {len(manifest.segments)} segments; `gtr rebuild` merges them, so searches get faster"]
     return []
+
+
+@contextmanager
+def _encodings(folder: IndexFolder) -> Iterator[EncodingCache]:
+    """The encodings that an interrupted change left; they are kept until a change succeeds."""
+    cache = EncodingCache(folder.path / ENCODINGS_NAME)
+    try:
+        yield cache
+        shutil.rmtree(cache.folder, ignore_errors=True)
+    finally:
+        with suppress(OSError):  # gone, or it holds encodings
+            cache.folder.rmdir()
 
 
 def _draft(

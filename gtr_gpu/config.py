@@ -164,6 +164,8 @@ class Config:
             values = getattr(self, name)
             if len(set(values)) != len(values):
                 raise GTRError(f"{name} must name each kind once, got {','.join(values)}")
+        if not self.modalities:
+            raise GTRError(f"modalities must be {_describe('modalities')}, got none")
 
     @classmethod
     def preset(cls, name: str) -> Config:
@@ -219,6 +221,7 @@ class Config:
 KNOBS: dict[str, Knob] = {f.name: f.metadata["knob"] for f in dataclasses.fields(Config)}
 _TYPES: dict[str, type] = {f.name: type(f.default) for f in dataclasses.fields(Config)}
 _ITEM_TYPES: dict[str, type] = {"modalities": str, "edge_kinds": str, "keep": int}
+_TOO_LARGE = 1 << 62
 
 PRESETS: dict[str, dict[str, Value]] = {
     "default": {},
@@ -276,9 +279,13 @@ def _check(name: str, knob: Knob, value: Value) -> None:
     if not isinstance(value, accepted) or (kind is not bool and isinstance(value, bool)):
         raise GTRError(f"{name} must be {_describe(name)}, got {value!r}")
     for item in value if isinstance(value, tuple) else (value,):
+        if kind is tuple and type(item) is not _ITEM_TYPES[name]:
+            raise GTRError(f"{name} must be {_describe(name)}, got {item!r}")
         if knob.choices and item not in knob.choices:
             raise GTRError(f"{name} must be {_describe(name)}, got {item!r}{_did_you_mean(str(item), knob.choices)}")
-        if isinstance(item, int | float) and not knob.low <= item <= knob.high:
+        # Neither infinity nor NaN has a word in JSON, and arrays count in 64 bits.
+        within = isinstance(item, str) or (knob.low <= item <= knob.high and abs(item) < _TOO_LARGE)
+        if not within:
             raise GTRError(f"{name} must be {_describe(name)}, got {item}")
 
 

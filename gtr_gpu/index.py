@@ -100,8 +100,14 @@ class GTRIndex:
             loaded.append(Encoder.load(config, device, precision))
             return loaded[0]
 
-        changes.build(IndexFolder(folder), tables, config, encoder, overwrite=overwrite, seed=seed, progress=progress)
-        index = cls(folder, device, precision, loaded[0])
+        try:
+            target = IndexFolder(folder)
+            changes.build(target, tables, config, encoder, overwrite=overwrite, seed=seed, progress=progress)
+            index = cls(folder, device, precision, loaded[0])
+        except BaseException:
+            if temporary:
+                temporary.cleanup()
+            raise
         index._temporary = temporary
         return index
 
@@ -147,7 +153,7 @@ class GTRIndex:
             if not query.strip():
                 raise GTRError(f"question {number} of {len(queries)} is empty; give it at least one word")
         snapshot = self._snapshot
-        config = self.config.searching_as(config) if config else self.config
+        config = snapshot.config.searching_as(config) if config else snapshot.config
         features, notes = self._query_features([_clean(query) for query in queries], snapshot, config)
         if k > snapshot.n_alive:
             notes.append(f"k is {k}, but the index holds {snapshot.n_alive} tables; all of them are returned")
@@ -203,11 +209,7 @@ class GTRIndex:
         with self._lock:
             if self._encoder is None:
                 encoder = Encoder.load(self.config, self._device, self._precision)
-                if encoder.fingerprint != self._manifest.encoder["fingerprint"]:
-                    raise GTRError(
-                        f"the encoder {encoder.name!r} is not the one that {self.path} was built with, despite its "
-                        "name; bring back that revision, or build the index anew"
-                    )
+                changes.check_encoder(encoder, self._manifest, self.path)
                 self._encoder = encoder
             return self._encoder
 
@@ -229,6 +231,8 @@ class GTRIndex:
         Raises:
             GTRError: An id is unknown (nothing is removed then), or no table would be left.
         """
+        if isinstance(table_ids, str):
+            raise GTRError("table_ids must be a list of ids, got one text; put it in a list")
         report = changes.remove(self._folder, table_ids, self._snapshot_of)
         self._reopen()
         return report
@@ -352,7 +356,12 @@ class GTRIndex:
         self.close()
 
     def _reopen(self) -> None:
-        self._manifest, self._snapshot = self._folder.open_snapshot(lambda m: (m, self._snapshot_of(m)))
+        manifest, snapshot = self._folder.open_snapshot(lambda m: (m, self._snapshot_of(m)))
+        with self._lock:
+            # Another process may have replaced the index by one of another encoder.
+            if self._encoder and self._encoder.fingerprint != manifest.encoder["fingerprint"]:
+                self._encoder = None
+            self._manifest, self._snapshot = manifest, snapshot
 
     def _snapshot_of(self, manifest: Manifest) -> Snapshot:
         return Snapshot.open(self._folder, manifest, choose_device(self._device))

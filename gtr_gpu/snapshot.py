@@ -73,7 +73,8 @@ class Clusters:
         known = self.terms[places] == counts.columns.values if n_terms else torch.zeros_like(places, dtype=torch.bool)
         lengths = torch.bincount(counts.row_ids()[known], minlength=len(counts.columns))
         columns = Ragged.from_lengths(places[known].to(INDEX_DTYPE), lengths)
-        kept = SparseMatrix(columns, counts.weights[known], n_terms)
+        # Where no table has a word there is one column, all zero, so that clusters have something to compare.
+        kept = SparseMatrix(columns, counts.weights[known], max(n_terms, 1))
         return tfidf(kept, self.document_frequency, self.n_documents)
 
 
