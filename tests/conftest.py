@@ -18,3 +18,13 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real tables at {folder}; set GTR_DATA to a folder of them")
     return folder
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skips what needs a GPU where there is none."""
+    import torch
+
+    if not torch.cuda.is_available():
+        for item in items:
+            if "gpu" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="no CUDA device"))

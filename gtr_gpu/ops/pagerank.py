@@ -9,6 +9,7 @@ from torch import Tensor
 
 from gtr_gpu.ops.segments import segment_normalize, segment_sum
 from gtr_gpu.ops.transfer import Transfer
+from gtr_gpu.ragged import Ragged
 
 
 class Ranks(NamedTuple):
@@ -41,23 +42,28 @@ def personalized_pagerank(
         max_iterations: Steps at most.
     """
     offsets = transfer.offsets
-    n_queries = offsets.numel() - 1
     owner = torch.repeat_interleave(offsets.diff())
     weights = transfer.weights.with_weights(transfer.weights.weights.double()).to_torch()
-    dangling = transfer.degrees <= 0
-    inverse = torch.where(dangling, 0, 1 / transfer.degrees.double())
+    dangling = Ragged.from_segments(*_dangling(transfer, owner), offsets.numel() - 1)
+    inverse = torch.where(transfer.degrees > 0, 1 / transfer.degrees.double(), 0)
     h = segment_normalize(personalization.double(), offsets)
     x = h
-    iterations = torch.zeros(n_queries, dtype=torch.int64, device=x.device)
     active = offsets.diff() > 0
+    iterations = torch.zeros_like(offsets[1:])
     for _ in range(max_iterations):
         if not bool(active.any()):
             break
-        lost = segment_sum(torch.where(dangling, x, 0), offsets)
-        walked = (weights @ (x * inverse)[:, None])[:, 0]
-        moved = (1 - damping) * h + damping * (walked + lost[owner] * h)
-        change = segment_sum((moved - x).abs(), offsets)
-        x = torch.where(active[owner], moved, x)
+        moved = (weights @ (x * inverse)).mul_(damping)
+        lost = segment_sum(x[dangling.values], dangling.offsets)
+        moved.addcmul_((1 - damping + damping * lost)[owner], h)
+        change = segment_sum((moved - x).abs_(), offsets)
+        x = moved if bool(active.all()) else torch.where(active[owner], moved, x)
         iterations += active
         active = active & (change >= tolerance)
     return Ranks(x.float(), iterations, ~active)
+
+
+def _dangling(transfer: Transfer, owner: Tensor) -> tuple[Tensor, Tensor]:
+    """The candidates without an edge, and the queries that they belong to."""
+    places = (transfer.degrees <= 0).nonzero()[:, 0]
+    return places, owner[places]

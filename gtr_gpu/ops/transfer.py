@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from gtr_gpu.ops.segments import segment_sum
-from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, offsets_from_lengths
+from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix
 
 _TILE_ENTRIES = 1 << 24
 
@@ -35,22 +35,21 @@ def induced_transfer(candidates: Ragged, graph: SparseMatrix) -> Transfer:
 
     Args:
         candidates: Table numbers of each query, int32, rising within a query and distinct; values `[T]`.
-        graph: Symmetric weights between tables, `[N, N]`, float32.
+        graph: Symmetric weights between tables, `[N, N]`, float32. A map of `[B, N]` numbers is held meanwhile.
 
     Returns:
         W holds the graph's weight wherever both ends are candidates of the same query.
     """
-    n_tables = graph.n_columns
     positions, offsets = graph.columns.positions(candidates.values)
-    sources = torch.repeat_interleave(offsets.diff())
-    owner = candidates.segment_ids() * n_tables
-    keys = owner + candidates.values
-    wanted = owner[sources] + graph.columns.values[positions]
-    places = torch.searchsorted(keys, wanted).clamp_max_(max(keys.numel() - 1, 0))
-    found = keys[places] == wanted if keys.numel() else torch.zeros_like(wanted, dtype=torch.bool)
-    lengths = torch.bincount(sources[found], minlength=keys.numel())
-    columns = Ragged.from_lengths(places[found].to(INDEX_DTYPE), lengths)
-    return _transfer(columns, graph.weights[positions[found]], candidates.offsets)
+    sources = torch.repeat_interleave(offsets.diff(), output_size=positions.numel())
+    base = candidates.segment_ids() * graph.n_columns
+    # Where each table stands among the candidates of each query, -1 where it doesn't.
+    place = torch.full((len(candidates) * graph.n_columns,), -1, dtype=INDEX_DTYPE, device=candidates.device)
+    place[base + candidates.values] = torch.arange(base.numel(), dtype=INDEX_DTYPE, device=candidates.device)
+    columns = place[base[sources] + graph.columns.values[positions]]
+    found = columns >= 0
+    lengths = torch.bincount(sources[found], minlength=base.numel())
+    return _transfer(Ragged.from_lengths(columns[found], lengths), graph.weights[positions[found]], candidates.offsets)
 
 
 def similarity_transfer(candidates: Ragged, gather: Callable[[Tensor], Tensor], floor: float) -> Transfer:
@@ -95,15 +94,15 @@ def widen(candidates: Ragged, graph: SparseMatrix) -> Ragged:
 
     Args:
         candidates: Table numbers of each query, int32, values `[T]`.
-        graph: Weights between tables, `[N, N]`.
+        graph: Weights between tables, `[N, N]`. A map of `[B, N]` flags is held meanwhile.
 
     Returns:
         Table numbers of each query, int32, rising and distinct.
     """
-    n_tables = graph.n_columns
     positions, offsets = graph.columns.positions(candidates.values)
-    owner = candidates.segment_ids() * n_tables
-    reached = owner[torch.repeat_interleave(offsets.diff())] + graph.columns.values[positions]
-    keys = torch.unique(torch.cat([owner + candidates.values, reached]))
-    lengths = torch.bincount(keys // max(n_tables, 1), minlength=len(candidates))
-    return Ragged((keys % max(n_tables, 1)).to(INDEX_DTYPE), offsets_from_lengths(lengths))
+    base = candidates.segment_ids() * graph.n_columns
+    reached = torch.zeros(len(candidates), graph.n_columns, dtype=torch.bool, device=candidates.device)
+    flat = reached.view(-1)
+    flat[base + candidates.values] = True
+    flat[torch.repeat_interleave(base, offsets.diff()) + graph.columns.values[positions]] = True
+    return Ragged.from_lengths(reached.nonzero()[:, 1].to(INDEX_DTYPE), reached.sum(1))
