@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
@@ -10,10 +11,19 @@ from torch import Tensor
 from gtr_gpu.coarse import Candidates
 from gtr_gpu.config import Config
 from gtr_gpu.ops.pagerank import Ranks, personalized_pagerank
-from gtr_gpu.ops.segments import segment_normalize, segment_softmax, segment_top_k, segment_top_k_ragged
+from gtr_gpu.ops.segments import (
+    segment_normalize,
+    segment_softmax,
+    segment_sum,
+    segment_top_k,
+    segment_top_k_ragged,
+)
 from gtr_gpu.ops.transfer import Transfer, induced_transfer, similarity_transfer
 from gtr_gpu.ragged import Ragged
 from gtr_gpu.snapshot import Snapshot
+
+# What an edge takes while the transfer matrix is made: positions, ends and weights, some of them twice.
+_EDGE_BYTES = 64
 
 
 class Ranking(NamedTuple):
@@ -38,7 +48,13 @@ def rank(candidates: Candidates, snapshot: Snapshot, config: Config, k: int) -> 
     """Walks over each query's candidates and takes the k most visited ones.
 
     Each number in `keep` adds a round: the so many best tables (k at least) are kept and ranked anew among themselves.
+    The batch is cut by its edges into parts that `batch_megabytes` is enough for.
     """
+    parts = [_rank(part, snapshot, config, k) for part in _cut(candidates, snapshot, config)]
+    return Ranking(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
+
+
+def _rank(candidates: Candidates, snapshot: Snapshot, config: Config, k: int) -> Ranking:
     n_candidates = candidates.tables.lengths
     ranks = _walk(candidates, snapshot, config)
     for size in config.keep:
@@ -50,6 +66,24 @@ def rank(candidates: Candidates, snapshot: Snapshot, config: Config, k: int) -> 
     tables = candidates.tables
     ids, scores, _ = segment_top_k(ranks.values, tables.values, tables.offsets, k)
     return Ranking(ids, scores, ranks.iterations, ranks.converged, n_candidates)
+
+
+def _cut(candidates: Candidates, snapshot: Snapshot, config: Config) -> Iterator[Candidates]:
+    """Consecutive queries whose edges fit into memory together; one query at least."""
+    tables = candidates.tables
+    if config.transfer == "graph":
+        degrees = snapshot.graph(config).columns.lengths[tables.values]
+        edges = segment_sum(degrees.double(), tables.offsets)
+    else:
+        edges = tables.lengths.double().square()
+    running = torch.cat([edges.new_zeros(1), edges.cumsum(0)]).cpu()
+    limit = config.batch_megabytes * 2**20 / _EDGE_BYTES
+    start = 0
+    while start < len(tables):
+        stop = max(start + 1, int(torch.searchsorted(running, running[start] + limit, right=True)) - 1)
+        first, last = int(tables.offsets[start]), int(tables.offsets[stop])
+        yield Candidates(tables.slice(start, stop), candidates.scores[first:last])
+        start = stop
 
 
 def personalize(candidates: Candidates, temperature: float) -> Tensor:

@@ -31,6 +31,8 @@ from gtr_gpu.tables import Table
 
 # Buffers of one number for each question and table that a flat search holds at once.
 _SCORE_BUFFERS = 6
+# In a small index the candidates of a question take more than its scores: as much as the scores of so many tables.
+_LEAST_WIDTH = 1 << 14
 
 
 class GTRIndex:
@@ -158,7 +160,7 @@ class GTRIndex:
         if k > snapshot.n_alive:
             notes.append(f"k is {k}, but the index holds {snapshot.n_alive} tables; all of them are returned")
         n_found = min(k, snapshot.n_alive)
-        width = max(snapshot.n_tables, 1)
+        width = max(snapshot.n_tables, _LEAST_WIDTH)
         step = max(1, config.batch_megabytes * 2**20 // (4 * _SCORE_BUFFERS * width))
         batches = []
         for start in range(0, len(queries), step):
