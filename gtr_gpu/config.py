@@ -115,7 +115,7 @@ class Config:
         choices=("mean", "best", "centroid"),
     )
     n_probe: int = _knob(8, "search", "clusters probed for each modality", low=1)
-    n_seeds: int = _knob(200, "search", "tables with the best scores that the graph starts from; 0 keeps all", low=0)
+    n_seeds: int = _knob(100, "search", "tables with the best scores that the graph starts from; 0 keeps all", low=0)
     hops: int = _knob(1, "search", "steps along the neighbour graph that widen the candidates", low=0, high=3)
 
     # Fine
@@ -203,6 +203,10 @@ class Config:
     def searching_as(self, other: Config) -> Config:
         """This build's knobs with the search knobs of another setting."""
         return self.override({name: getattr(other, name) for name, knob in KNOBS.items() if knob.stage == "search"})
+
+    def differences(self, other: Config) -> dict[str, Value]:
+        """The knobs that another setting has otherwise, with this one's values."""
+        return {name: getattr(self, name) for name in KNOBS if getattr(self, name) != getattr(other, name)}
 
     def to_json(self) -> dict[str, Value]:
         """All knobs with their values, for a manifest."""

@@ -285,7 +285,7 @@ class GTRIndex:
 
     def table_id(self, row: int) -> str:
         """The id of a table by its number in a result's `ids`."""
-        return _table_id(self._snapshot, row)
+        return self._snapshot.table_ids(torch.tensor([row]))[0]
 
     def caption(self, row: int) -> str:
         """The caption of a table by its number in a result's `ids`."""
@@ -383,21 +383,17 @@ def _search_batch(
     ranking = rank(candidates, snapshot, config, n_found)
     ids, scores = ranking.ids.cpu().long(), ranking.scores.cpu()
     found = [row[row >= 0].tolist() for row in ids]
+    names = iter(snapshot.table_ids(ids[ids >= 0]))
     pad = (0, k - n_found)
     return SearchResult(
         ids=torch.nn.functional.pad(ids, pad, value=-1),
         scores=torch.nn.functional.pad(scores, pad, value=-torch.inf),
-        table_ids=[[_table_id(snapshot, row) for row in rows] for rows in found],
+        table_ids=[[next(names) for _ in rows] for rows in found],
         iterations=ranking.iterations.cpu(),
         converged=ranking.converged.cpu(),
         candidates=ranking.n_candidates.cpu(),
         edges=[[Edge(*r) for r in relations(rows, snapshot.out_edges)] for rows in found] if edges else None,
     )
-
-
-def _table_id(snapshot: Snapshot, row: int) -> str:
-    segment, place = snapshot.locate(row)
-    return str(segment.tables.ids()[place])
 
 
 def _nothing(k: int, edges: bool, notes: list[str]) -> SearchResult:

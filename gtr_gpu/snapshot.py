@@ -132,6 +132,15 @@ class Snapshot:
             if alive[segment.start + place]
         }
 
+    def table_ids(self, rows: Tensor) -> list[str]:
+        """The ids of table numbers `[n]`, in that order."""
+        unique, places = torch.unique(rows.cpu().long(), return_inverse=True)
+        names: list[str] = []
+        for segment in self.segments:
+            inside = unique[(unique >= segment.start) & (unique < segment.stop)] - segment.start
+            names.extend(segment.tables.ids().take(inside.numpy()).to_pylist())
+        return [names[place] for place in places.tolist()]
+
     def table(self, row: int) -> Table:
         """One table by its number."""
         segment, place = self.locate(row)
@@ -212,9 +221,8 @@ class Snapshot:
     def dense_scores(self, queries: Tensor) -> Tensor:
         """Cosine of each query `[B, d]` with every table: `[B, N]`, float32."""
         scores = torch.empty(len(queries), self.n_tables, device=self.device)
-        for segment in self.segments:
-            features = segment.semantic.to(self.device, torch.float32)
-            torch.mm(queries, features.T, out=scores[:, segment.start : segment.stop])
+        for segment, features in zip(self.segments, self._features, strict=True):
+            torch.mm(queries, features.float().T, out=scores[:, segment.start : segment.stop])
         return scores
 
     def lexical_scores(self, terms: SparseMatrix, config: Config) -> Tensor:
@@ -233,6 +241,11 @@ class Snapshot:
             for segment in self.segments
         ]
         return torch.cat(blocks, 1).to(self.device)
+
+    @cached_property
+    def _features(self) -> list[Tensor]:
+        """Each segment's semantic features where searches compute: mapped on a CPU, copied once to a GPU."""
+        return [segment.semantic.to(self.device) for segment in self.segments]
 
     def _gather(self, rows: Tensor, column: Callable[[Segment], Tensor]) -> Tensor:
         rows = rows.cpu().long()

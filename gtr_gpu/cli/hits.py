@@ -94,7 +94,10 @@ def answers(index: GTRIndex, queries: Sequence[Query], result: SearchResult) -> 
         edges = result.edges[number] if result.edges is not None else []
         yield Answer(
             query,
-            [_hit(index, rank, row, scores[number][rank - 1]) for rank, row in enumerate(rows[number], 1) if row >= 0],
+            [
+                _hit(index, rank, rows[number][rank - 1], name, scores[number][rank - 1])
+                for rank, name in enumerate(result.table_ids[number], 1)
+            ],
             [Relation(edge.source + 1, edge.target + 1, edge.kind, float(edge.score)) for edge in edges],
             int(iterations[number]),
             bool(converged[number]),
@@ -102,10 +105,10 @@ def answers(index: GTRIndex, queries: Sequence[Query], result: SearchResult) -> 
         )
 
 
-def _hit(index: GTRIndex, rank: int, row: int, score: float) -> Hit:
+def _hit(index: GTRIndex, rank: int, row: int, name: str, score: float) -> Hit:
     caption = index.caption(row)
     title = visible(caption).strip() or _columns(index.table(row).header)
-    return Hit(rank, score, index.table_id(row), caption, title)
+    return Hit(rank, score, name, caption, title)
 
 
 def _columns(header: Sequence[str]) -> str:

@@ -75,7 +75,16 @@ def _asked(questions: Sequence[str], path: Path | None) -> list[Query]:
 
 
 def _search_config(built: Config, preset: str | None, assignments: Sequence[str]) -> Config:
-    config = built if preset is None else built.searching_as(Config.preset(preset))
+    config = built
+    if preset is not None:
+        wanted = Config.preset(preset)
+        config = built.searching_as(wanted)
+        others = [name for name, value in wanted.differences(config).items() if name != "encoder"]
+        if others:
+            common.note(
+                f"the index was not built with preset {preset}: {', '.join(others)} stay as they are; for the whole preset, "
+                f"build another index with `--preset {preset}`"
+            )
     return config.override(assignments, stage="search")
 
 

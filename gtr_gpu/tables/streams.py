@@ -74,7 +74,7 @@ def open_binary(path: Path) -> IO[bytes]:
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Turns what goes wrong inside, while a file is opened or read, into an `UnreadableSourceError` with a plain reason."""
+    """Turns what goes wrong while a file is opened or read into an `UnreadableSourceError` with a plain reason."""
     try:
         yield
     except EOFError:

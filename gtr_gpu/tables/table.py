@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 class Table:
     """One table of a corpus.
 
-    Only `caption`, `description`, `header` and `rows` are read by any method; `table_id`, `source` and `metadata` never.
+    Only `caption`, `description`, `header` and `rows` are read by a method; `table_id`, `source` and `metadata` never.
 
     Attributes:
         table_id: The unique name under which results return the table; for files, the path and the sheet.
