@@ -18,7 +18,7 @@ DIMENSION = 24
 WORDS = [
     first + second + third
     for first in ("ba", "ke", "li", "mo", "nu", "ra", "so", "ti")
-    for second in ("da", "fe", "gi", "po", "su")
+    for second in ("da", "fe", "gi", "po", "su", "", "lana")
     for third in ("ln", "rk", "st", "va")
 ]
 
@@ -97,11 +97,11 @@ def make_table(number, seed=0, version=0):
     family = random.Random(f"{seed}/{version}/{number // 3}")
     topic, names, keys = family.sample(WORDS, 4), family.sample(WORDS, 4), family.sample(WORDS, 6)
     own = random.Random(f"{seed}/{version}/{number}")
-    extra = own.sample(WORDS, 3)
+    extra = own.sample(WORDS, own.randint(2, 6))
     rows = [
         [key, str(own.randrange(3000)), own.choice(WORDS), own.choice(WORDS)] for key in own.sample(keys, 3) + extra[:1]
     ]
-    return Table(f"t{number}", " ".join([*topic, extra[1]]), names, rows, source=f"made/{number}.csv")
+    return Table(f"t{number}", " ".join([*topic, *extra[1:]]), names, rows, source=f"made/{number}.csv")
 
 
 def make_tables(n, seed=0):

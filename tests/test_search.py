@@ -99,7 +99,8 @@ def test_scores_are_the_shares_of_a_walk(index, way):
 
 @pytest.mark.parametrize("way", ["flat", "clusters", "typical nodes", "paper"])
 def test_the_order_of_the_corpus_changes_nothing(tmp_path, monkeypatch, way):
-    config = config_of(way)
+    # Many tables tie in structural features, and ties for a typical node go by number; here all members are typical.
+    config = config_of(way).override({"n_typical": 60})
     order = torch.randperm(len(TABLES), generator=torch.Generator().manual_seed(1)).tolist()
     first = GTRIndex.build(TABLES, tmp_path / "first", config=config)
     clusters = first._snapshot.clusters

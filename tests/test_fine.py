@@ -1,0 +1,274 @@
+"""The two presets recomputed from end to end: the paper's in plain NumPy, the default one with NetworkX and bm25s."""
+
+import sys
+from pathlib import Path
+
+import bm25s
+import networkx
+import numpy as np
+import pytest
+import torch
+
+from gtr_gpu.coarse import Candidates
+from gtr_gpu.config import MODALITIES, Config
+from gtr_gpu.features.structural import StructuralFeaturizer
+from gtr_gpu.features.tokens import terms
+from gtr_gpu.fine import personalize
+from gtr_gpu.index import GTRIndex
+from gtr_gpu.ragged import Ragged
+
+sys.path.insert(0, str(Path(__file__).parent))
+from index_fakes import install, make_queries, make_tables, text_vector
+
+TABLES = make_tables(60)
+QUERIES = make_queries(TABLES, 10)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def encoder():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        yield install(patch)
+    torch.set_num_threads(threads)
+
+
+def paper_text(table):
+    return f"Caption: {table.caption}; Headers: [{', '.join(table.header)}]"
+
+
+# The preset `paper`
+
+
+def paper_config(**knobs):
+    return Config.preset("paper").override({"spacy_model": "blank:en", **knobs})
+
+
+@pytest.fixture(scope="module")
+def paper(encoder, tmp_path_factory):
+    return GTRIndex.build(TABLES, tmp_path_factory.mktemp("paper") / "index", config=paper_config())
+
+
+def paper_features(index):
+    """The features of the three modalities, from the texts; semantic ones of the encoder's own."""
+    texts = [paper_text(table) for table in TABLES]
+    semantic = np.stack([text_vector(text).numpy() for text in texts]).astype(np.float64)
+    structural = StructuralFeaturizer(index.config).features(texts).numpy().astype(np.float64)
+    words = [terms(text) for text in texts]
+    vocabulary = sorted({word for row in words for word in row})
+    counts = np.array([[row.count(word) for word in vocabulary] for row in words], dtype=np.float64)
+    idf = np.log((1 + len(texts)) / (1 + (counts > 0).sum(0))) + 1
+    heuristic = np.where(counts > 0, 1 + np.log(np.maximum(counts, 1)), 0) * idf
+    heuristic /= np.linalg.norm(heuristic, axis=1, keepdims=True)
+    return {"semantic": semantic, "structural": structural, "heuristic": heuristic}
+
+
+def cosine(left, right):
+    return left @ right / (np.linalg.norm(left) * np.linalg.norm(right))
+
+
+def paper_search(index, query, k, n_typical=100, damping=0.85, rounds=(50,)):
+    """One question, step by step as in the paper; returns ids, scores and how many tables were candidates."""
+    features = paper_features(index)
+    labels = {m: index._snapshot.segments[0].relations.labels[m].numpy() for m in MODALITIES}
+    q = text_vector(query).numpy().astype(np.float64)
+    candidates = set()
+    for modality in MODALITIES:
+        rows, best = features[modality], (-np.inf, None)
+        for cluster in range(10):
+            members = np.flatnonzero(labels[modality] == cluster)
+            if not len(members):
+                continue
+            centroid = rows[members].mean(0)
+            near = sorted(members, key=lambda t: -cosine(rows[t], centroid))[:n_typical]
+            score = np.mean([features["semantic"][t] @ q for t in near])
+            if score > best[0] + 1e-9:
+                best = (score, members)
+        candidates |= set(best[1].tolist())
+    candidates = np.array(sorted(candidates))
+    n_candidates = len(candidates)
+    for keep in (*rounds, k):
+        x = paper_walk(features["semantic"][candidates], q, damping)
+        order = np.argsort(-x, kind="stable")[: max(keep, k)]
+        if keep is not k:
+            candidates = candidates[np.sort(order)]
+    return candidates[order][:k], x[order][:k], n_candidates
+
+
+def paper_walk(rows, q, damping):
+    similarity = rows @ rows.T
+    similarity = np.where(similarity < 0.3, 0, similarity)
+    transfer = similarity / similarity.sum(1, keepdims=True)
+    h = (rows @ q).clip(0)
+    h = h / h.sum() if h.sum() else np.full(len(h), 1 / len(h))
+    x = h
+    for _ in range(50):
+        moved = (1 - damping) * h + damping * transfer.T @ x
+        change, x = np.abs(moved - x).sum(), moved
+        if change < 1e-6:
+            break
+    return x
+
+
+@pytest.mark.parametrize("k", [5, 60])
+def test_the_paper_preset_is_the_paper(paper, k):
+    result = paper.search(QUERIES, k)
+    for row, query in enumerate(QUERIES):
+        ids, scores, n_candidates = paper_search(paper, query, k)
+        assert result.candidates[row] == n_candidates
+        assert result.ids[row, : len(ids)].tolist() == ids.tolist()
+        np.testing.assert_allclose(result.scores[row, : len(ids)], scores, rtol=0, atol=1e-5)
+    # The filter has to do something, or this test would not see it.
+    assert bool((result.candidates < len(TABLES)).all())
+
+
+def test_the_paper_preset_with_small_typical_sets_and_rounds(encoder, tmp_path):
+    index = GTRIndex.build(TABLES, tmp_path / "index", config=paper_config(n_typical=2, keep=(9, 6)))
+    result = index.search(QUERIES, 4)
+    for row, query in enumerate(QUERIES):
+        ids, scores, n_candidates = paper_search(index, query, 4, n_typical=2, rounds=(9, 6))
+        assert result.candidates[row] == n_candidates
+        assert result.ids[row].tolist() == ids.tolist()
+        np.testing.assert_allclose(result.scores[row], scores, rtol=0, atol=1e-5)
+        assert result.scores[row].sum() > 0.5  # shares among the last six
+    assert (result.candidates > 9).sum() >= 5
+
+
+def test_the_paper_preset_says_what_the_design_says():
+    """The published setting, spelled out a second time so that a slip in one place shows."""
+    preset = Config.preset("paper")
+    assert (preset.text_style, preset.encode_rows, preset.structural_features, preset.standardize) == (
+        "paper", False, "paper", False,
+    )  # fmt: skip
+    assert (preset.n_clusters, preset.kmeans_starts, preset.n_typical, preset.n_probe) == (10, 10, 100, 1)
+    assert (preset.cluster_score, preset.query_features, preset.modalities) == ("mean", "semantic", MODALITIES)
+    assert (preset.transfer, preset.similarity_floor, preset.personalization) == ("dense", 0.3, "semantic")
+    assert (preset.damping, preset.tolerance, preset.max_iterations, preset.keep) == (0.85, 1e-6, 50, (50,))
+    assert (preset.temperature, preset.hops, preset.n_seeds, preset.coarse) == (0.0, 0, 0, "clusters")
+
+
+# The preset `default`
+
+
+def default_config(**knobs):
+    return Config(**{"spacy_model": "blank:en", "stop_words": "none", "n_seeds": 8, **knobs})
+
+
+@pytest.fixture(scope="module")
+def index(encoder, tmp_path_factory):
+    return GTRIndex.build(TABLES, tmp_path_factory.mktemp("default") / "index", config=default_config())
+
+
+def table_words(table):
+    return [
+        word for text in (table.caption, *table.header, *(c for row in table.rows for c in row)) for word in terms(text)
+    ]
+
+
+def mixed_scores(index, query):
+    """Half the cosine, half BM25, each divided by its best."""
+    retriever = bm25s.BM25(method="lucene", k1=1.2, b=0.75, dtype="float64")
+    retriever.index([table_words(table) for table in TABLES], show_progress=False)
+    known = [word for word in terms(query) if word in index._snapshot.vocabulary]
+    lexical = retriever.get_scores(known) if known else np.zeros(len(TABLES))
+    semantic = (index._snapshot.segments[0].semantic.double() @ text_vector(query).double()).numpy().clip(0)
+    return 0.5 * semantic / semantic.max() + 0.5 * lexical / lexical.max()
+
+
+def whole_graph(index, weights, power):
+    """All edges of all kinds as one graph, added up by hand."""
+    snapshot, graph = index._snapshot, networkx.Graph()
+    graph.add_nodes_from(range(len(TABLES)))
+    for kind, found in snapshot.out_edges.items():
+        strengths = {}
+        for source in range(len(TABLES)):
+            for target, similarity in zip(found.ids[source].tolist(), found.similarities[source].tolist(), strict=True):
+                if target >= 0 and similarity > 0:
+                    pair = (min(source, target), max(source, target))
+                    strengths[pair] = max(strengths.get(pair, 0), similarity**power)
+        largest = [
+            max(s**power for t, s in zip(found.ids[n].tolist(), found.similarities[n].tolist(), strict=True) if t >= 0)
+            for n in range(len(TABLES))
+            if found.ids[n, 0] >= 0 and found.similarities[n, 0] > 0
+        ]
+        for (first, second), strength in strengths.items():
+            added = weights.get(kind, 1.0) * strength / np.mean(largest)
+            before = graph.edges[first, second]["weight"] if graph.has_edge(first, second) else 0
+            if before + added > 0:
+                graph.add_edge(first, second, weight=before + added)
+    return graph
+
+
+def default_search(index, query, k, weights=(), power=8.0, damping=0.6, temperature=0.05):
+    scores = mixed_scores(index, query)
+    seeds = np.argsort(-scores, kind="stable")[: max(8, k)].tolist()
+    graph = whole_graph(index, dict(weights), power)
+    candidates = sorted(set(seeds).union(*(graph.neighbors(n) for n in seeds)))
+    sharpened = {n: np.exp((scores[n] - scores.max()) / temperature) if n in seeds else 0.0 for n in candidates}
+    total = sum(sharpened.values())
+    h = {n: value / total for n, value in sharpened.items()}
+    ranks = networkx.pagerank(
+        graph.subgraph(candidates), alpha=damping, personalization=h, dangling=h, tol=1e-12, max_iter=1000
+    )
+    best = sorted(candidates, key=lambda n: (-ranks[n], n))[:k]
+    return best, [ranks[n] for n in best], len(candidates)
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {},
+        {"weight_header": 0.0, "weight_key": 2.5, "sharpening": 1.0},
+        {"damping": 0.9, "temperature": 0.3, "sharpening": 0.0},
+    ],
+)
+def test_the_default_preset_by_networkx_and_bm25s(index, knobs):
+    result = index.search(QUERIES, 6, config=default_config(**knobs, tolerance=1e-9))
+    weights = {kind.removeprefix("weight_"): value for kind, value in knobs.items() if kind.startswith("weight_")}
+    for row, query in enumerate(QUERIES):
+        ids, scores, n_candidates = default_search(
+            index, query, 6, weights, knobs.get("sharpening", 8.0), knobs.get("damping", 0.6),
+            knobs.get("temperature", 0.05),
+        )  # fmt: skip
+        assert result.candidates[row] == n_candidates
+        assert n_candidates < len(TABLES)
+        np.testing.assert_allclose(result.scores[row], scores, rtol=0, atol=1e-5)
+        near = np.abs(np.diff(scores)) < 2e-5
+        assert near.any() or result.ids[row].tolist() == ids
+
+
+def test_the_similarity_floor_cuts_edges(index):
+    """A floor that no similarity of four kinds reaches leaves them without edges."""
+    expected = index.search(QUERIES, 6, config=default_config(edge_kinds=(), damping=0.0))
+    found = index.search(QUERIES, 6, config=default_config(similarity_floor=1.0, hops=0, weight_header=0.0))
+    kinds = {k: int((e.similarities >= 1.0).sum()) for k, e in index._snapshot.out_edges.items() if k != "header"}
+    assert sum(kinds.values()) == 0
+    torch.testing.assert_close(found.scores, expected.scores, rtol=0, atol=1e-5)
+    assert found.table_ids == expected.table_ids
+
+
+# The personalisation
+
+
+def candidates_of(*rows):
+    tables = Ragged.from_rows([list(range(len(row))) for row in rows])
+    return Candidates(tables, torch.tensor([score for row in rows for score in row]))
+
+
+def test_personalisation_by_shares():
+    h = personalize(candidates_of([0.5, 0.25, -1.0, 0.25], [-0.5, -torch.inf], []), 0.0)
+    torch.testing.assert_close(h, torch.tensor([0.5, 0.25, 0.0, 0.25, 0.5, 0.5]))
+
+
+def test_personalisation_by_softmax():
+    h = personalize(candidates_of([0.8, 0.75, -torch.inf], [-torch.inf], []), 0.05)
+    torch.testing.assert_close(h, torch.tensor([np.e / (1 + np.e), 1 / (1 + np.e), 0.0, 1.0], dtype=torch.float32))
+
+
+def test_iterations_and_convergence(index):
+    few = index.search(QUERIES, 5, config=default_config(max_iterations=3))
+    assert (few.iterations == 3).all() and not few.converged.any()
+    many = index.search(QUERIES, 5, config=default_config(max_iterations=200))
+    assert (many.iterations < 200).all() and many.converged.all()
+    none = index.search(QUERIES, 5, config=default_config(damping=0.0))
+    assert (none.iterations == 1).all() and none.converged.all()
