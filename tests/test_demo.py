@@ -218,7 +218,7 @@ class TestCommand:
             "datasets/AirPassengers",
             "palmerpenguins/penguins",
         )
-        assert re.search(r"^ +nycflights13/\w+\n +— nycflights13/\w+ .*columns [01]\.\d\d", out, re.MULTILINE)
+        assert re.search(r"^ +nycflights13/\w+\n +— nycflights13/\w+ +text [01]\.\d\d", out, re.MULTILINE)
 
     def test_an_index_of_other_tables_is_left_alone(self, tmp_path, capsys):
         GTRIndex.build([Table("a", "Cars", ["speed"], [["4"]])], tmp_path / "i").close()

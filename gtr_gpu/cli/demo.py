@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from gtr_gpu.demo import Answer, Found
     from gtr_gpu.index import GTRIndex
 
-_WIDEST, _BAR, _SIZE, _NAMES, _CAPTION = 110, 8, 12, 28, 70
+_WIDEST, _BAR, _SIZE, _NAMES = 110, 8, 12, 28
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 _KINDS = {"semantic": "text", "header": "columns", "key": "keys", "cells": "cells", "caption": "title"}
 
@@ -105,7 +105,7 @@ def _answer(index: GTRIndex, view: _View) -> None:
     names = max(len(visible(table.table_id)) for answer in answers for table in answer.tables)
     for number, answer in enumerate(answers, 1):
         put()
-        view.show(_question(number, answer, min(names, _NAMES), view.ascii))
+        view.show(_question(number, answer, min(names, _NAMES), view))
 
 
 def _go_on(index: GTRIndex, view: _View) -> None:
@@ -122,7 +122,7 @@ class _View:
 
     def __init__(self) -> None:
         self._console = Console(markup=False, emoji=False, highlight=False)
-        self._console.width = min(self._console.width, _WIDEST)
+        self.width = self._console.width = min(self._console.width, _WIDEST)
         self.ascii = self._console.options.ascii_only
 
     def show(self, thing: RenderableType) -> None:
@@ -136,10 +136,10 @@ class _View:
         self.show(Text(text))
 
 
-def _question(number: int, answer: Answer, names: int, ascii_only: bool) -> RenderableType:
+def _question(number: int, answer: Answer, names: int, view: _View) -> RenderableType:
     title = Text.assemble((f"{number:>2}  ", "bold cyan"), (visible(answer.question.text), "bold"))
     parts: list[RenderableType] = [_hanging(title), Text(f"    {answer.question.kind}", style="dim italic")]
-    parts.append(Padding(_tables(answer.tables, names, ascii_only), (0, 0, 0, 4)))
+    parts.append(Padding(_tables(answer.tables, names, view), (0, 0, 0, 4)))
     if answer.question.relations:
         heading = "how these are related, by what two share" if answer.edges else "no two of these are related"
         parts.append(Text(f"    {heading}", style="dim italic"))
@@ -155,7 +155,7 @@ def _hanging(title: Text) -> RenderableType:
     return grid
 
 
-def _tables(tables: list[Found], names: int, ascii_only: bool) -> Grid:
+def _tables(tables: list[Found], names: int, view: _View) -> Grid:
     """The ranked tables, in columns that are as wide for each question; `names` is the width of the last one."""
     grid = Grid.grid(padding=(0, 1, 0, 0), expand=True)
     grid.add_column(justify="right", style="bold cyan", no_wrap=True)
@@ -164,13 +164,15 @@ def _tables(tables: list[Found], names: int, ascii_only: bool) -> Grid:
     grid.add_column(ratio=1)
     grid.add_column(justify="right", no_wrap=True, width=_SIZE)
     grid.add_column(style="dim", overflow="fold", width=names)
+    # Indent, rank, score and the gaps take 14 columns more than the others; a caption may need a line or two more.
+    caption_width = max(view.width - _BAR - _SIZE - names - 14, 10) + 30
     best = max((table.score for table in tables), default=0.0)
     for rank, table in enumerate(tables, 1):
         grid.add_row(
             Text(str(rank)),
-            Text(_bar(table.score / best if best > 0 else 0.0, ascii_only)),
+            Text(_bar(table.score / best if best > 0 else 0.0, view.ascii)),
             Text(f"{table.score:.2f}"),
-            Text(shortened(visible(table.caption), _CAPTION)),
+            Text(shortened(visible(table.caption), caption_width)),
             Text(f"{table.n_rows:,} × {table.n_columns:,}"),
             Text(visible(table.table_id)),
         )

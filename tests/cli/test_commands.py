@@ -197,13 +197,3 @@ def test_demo_without_its_tables_is_one_sentence(gtr, monkeypatch):
     status, _, err = gtr("demo")
     assert status == 2
     assert "pip install 'gtr-gpu[demo,offline]'" in err
-
-
-def test_demo_runs(gtr, monkeypatch, tmp_path):
-    called = {}
-    module = ModuleType("gtr_gpu.demo")
-    module.run = lambda **options: called.update(options)
-    monkeypatch.setitem(sys.modules, "gtr_gpu.demo", module)
-    monkeypatch.setattr("gtr_gpu.demo", module, raising=False)
-    assert gtr("demo", "--out", tmp_path)[0] == 0
-    assert called["out"] == tmp_path
