@@ -201,7 +201,7 @@ class TestCommand:
         monkeypatch.setattr(demo, "build_index", None)
         status, again, err = self.run(capsys, "--out", folder)
         assert (status, err) == (0, "")
-        assert "an earlier run has built, of 10 data sets" in again
+        assert "The index of an earlier run, 10 data sets" in again
         self.check_answers(again)
 
     def check_answers(self, out):

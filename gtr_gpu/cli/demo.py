@@ -49,10 +49,7 @@ def run(
     if index is None or overwrite:
         index = _build(folder, overwrite, quiet, view)
     else:
-        view.say(
-            f"This is the index that an earlier run has built, of {index.n_tables:,} data sets; `gtr demo --overwrite` "
-            "would build it anew."
-        )
+        view.say(f"The index of an earlier run, {index.n_tables:,} data sets; `gtr demo --overwrite` builds it anew.")
     with index:
         _answer(index, view)
         _go_on(index, view)
@@ -98,10 +95,7 @@ def _answer(index: GTRIndex, view: _View) -> None:
     answers = demo.ask(index)
     took = duration(time.perf_counter() - start)
     put()
-    view.say(
-        f"Ten questions, answered together in {took}. A table's score is its share of the walk along the graph of "
-        "related tables."
-    )
+    view.say(f"Ten questions, answered together in {took}. The score is a table's share of the walk along the graph.")
     names = max(len(visible(table.table_id)) for answer in answers for table in answer.tables)
     for number, answer in enumerate(answers, 1):
         put()
