@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -28,6 +29,8 @@ _REPORTED_PACKAGES = (
     *("torch", "numpy", "transformers", "spacy"),
     *("scikit-learn", "scipy", "networkx", "bm25s", "faiss-cpu"),
 )
+# They change how long threads wait for each other, and so every time on a busy machine.
+_THREAD_SETTINGS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
 
 
 class BenchmarkError(SystemExit):
@@ -186,7 +189,9 @@ def machine() -> dict[str, Any]:
             continue
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 0
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return {"cpu": _cpu(), "cores": cores, "memory_gb": round(memory / 1e9, 1), "versions": versions}
+    threads = {name: os.environ[name] for name in _THREAD_SETTINGS if name in os.environ}
+    facts = {"cpu": _cpu(), "cores": cores, "memory_gb": round(memory / 1e9, 1), "versions": versions}
+    return facts | {"thread_settings": threads}
 
 
 def _cpu() -> str:
@@ -221,12 +226,11 @@ def write_results(
     where = machine()
     slug = re.sub(r"[^a-z0-9]+", "-", f"{where['cpu']} {where['cores']} cores".lower()).strip("-")
     stem = f"{name}{f'-limit{limit}' if limit else ''}-{slug}"
-    versions = ", ".join(f"{package} {version}" for package, version in where["versions"].items())
+    versions = ", ".join(f"{name} {value}" for name, value in (where["versions"] | where["thread_settings"]).items())
     lines = [
         f"# {(question or name).strip().splitlines()[0]}",
         "",
-        f"`python benchmarks/{name}.py{f' --limit {limit}' if limit else ''}` on {where['cpu']}, {where['cores']} "
-        f"cores, {where['memory_gb']} GB. {versions}.",
+        f"`{_command(name)}` on {where['cpu']}, {where['cores']} cores, {where['memory_gb']} GB. {versions}.",
         "",
         text.strip(),
         "",
@@ -236,6 +240,19 @@ def write_results(
     (folder / f"{stem}.json").write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
     (folder / f"{stem}.md").write_text("\n".join(lines), encoding="utf-8")
     print("\n".join(lines))
+
+
+def _command(name: str) -> str:
+    """How to run the benchmark again: what it was given, without the folders that lie elsewhere on each machine."""
+    words: list[str] = []
+    given = iter(sys.argv[1:])
+    for word in given:
+        option, sign, _ = word.partition("=")
+        if option not in ("--data", "--indexes", "--results", "--index"):
+            words.append(word)
+        elif not sign:
+            next(given, None)
+    return shlex.join(["python", f"benchmarks/{name}.py", *words])
 
 
 def percent(share: float) -> str:
