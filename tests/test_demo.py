@@ -119,6 +119,15 @@ def test_row_names_stay_where_they_are_names(chosen):
     assert tables["datasets/faithful"].header == ["eruptions", "waiting"]
 
 
+@pytest.mark.parametrize(
+    ("labels", "stay"),
+    [([1, 2, 3], False), ([1, 4, 9], False), ([1947, 1948, 1949], True), ([2, 1, 3], True), (["1", "2", "b"], True)],
+)
+def test_row_numbers_go(package, labels, stay):
+    package({"a": ("A", pd.DataFrame({"rownames": labels, "x": [5, 6, 7]}))})
+    assert read()["p/a"].header == (["rownames", "x"] if stay else ["x"])
+
+
 def test_a_data_set_that_shares_its_page_has_its_own_name(chosen):
     table = read()["datasets/beaver1"]
     assert "long-term temperature dynamics of beaver" in table.description

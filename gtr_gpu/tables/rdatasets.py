@@ -113,7 +113,8 @@ def _table(name: str, title: str, description: str, frame: pd.DataFrame, limits:
 
 
 def _numbers_rows(labels: pd.Series[Any]) -> bool:
-    return bool(labels.dtype.kind == "i") and labels.tolist() == list(range(1, len(labels) + 1))
+    """Whether labels are the numbers of rows: of all, or of those that somebody had chosen from a larger table."""
+    return bool(labels.dtype.kind == "i" and len(labels) and labels.iloc[0] == 1 and labels.is_monotonic_increasing)
 
 
 def _markdown() -> MarkdownIt:
