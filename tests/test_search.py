@@ -2,10 +2,13 @@
 
 import sys
 import threading
+from functools import cache
 from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from gtr_gpu import changes
 from gtr_gpu.config import MODALITIES, Config
@@ -278,6 +281,51 @@ def test_related_tables_are_found_through_the_graph(tmp_path):
     assert index.search(["quiet rivers"], 2).table_ids == [["asked", "linked"]]
     without = index.search(["quiet rivers"], 2, config=config.override({"weight_key": 0.0}))
     assert without.table_ids == [["asked", "x0"]]
+
+
+KNOB_VALUES = {
+    "coarse": st.sampled_from(["auto", "flat", "clusters"]),
+    "flat_limit": st.sampled_from([0, 200_000]),
+    "modalities": st.lists(st.sampled_from(MODALITIES), min_size=1, unique=True).map(tuple),
+    "query_features": st.sampled_from(["native", "semantic"]),
+    "cluster_score": st.sampled_from(["mean", "best"]),
+    "n_probe": st.sampled_from([1, 3, 2**61]),
+    "n_seeds": st.sampled_from([0, 1, 5, 2**61]),
+    "hops": st.integers(0, 3),
+    "transfer": st.sampled_from(["graph", "dense"]),
+    "similarity_floor": st.floats(-1, 1),
+    "sharpening": st.floats(0, 64),
+    "weight_semantic": st.floats(0, 1e18),
+    "weight_key": st.floats(0, 1e18),
+    "personalization": st.sampled_from(["semantic", "lexical", "mixed"]),
+    "mix": st.floats(0, 1),
+    "temperature": st.floats(0, 1e18),
+    "damping": st.floats(0, 0.999),
+    "tolerance": st.floats(0, 1e18),
+    "max_iterations": st.integers(1, 300),
+    "keep": st.lists(st.sampled_from([1, 7, 2**61]), max_size=3).map(tuple),
+    "bm25_k1": st.floats(0, 1e18),
+    "bm25_b": st.floats(0, 1),
+    "max_query_words": st.sampled_from([1, 5, 2**61]),
+    "batch_megabytes": st.sampled_from([1, 2**61]),
+}
+
+
+@given(st.fixed_dictionaries({}, optional=KNOB_VALUES), st.sampled_from([1, 5, 58]))
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_setting_gives_an_answer(path, knobs, k):
+    """No allowed value of a knob ends in an error, a NaN, a table twice or a lost share of the walk."""
+    index = opened(path)
+    result = index.search([QUERIES[0], "qwertz", "which"], k, config=fast_config(**knobs))
+    for row, names in enumerate(result.table_ids):
+        assert 0 < len(names) == len(set(names)) <= k
+        scores = result.scores[row, : len(names)]
+        assert torch.isfinite(scores).all() and (scores >= 0).all() and (scores.diff() <= 0).all()
+        if int(result.candidates[row]) <= k:
+            assert float(scores.sum()) == pytest.approx(1, abs=1e-5)
+
+
+opened = cache(GTRIndex.load)
 
 
 def test_search_knobs_and_build_knobs(index):
