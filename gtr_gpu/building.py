@@ -33,8 +33,12 @@ from gtr_gpu.tables import Table, TableStore, TableWriter
 from gtr_gpu.tables.normalize import Limits
 
 _CHUNK_TABLES = 1024
-# Numbers in the centroids of TF-IDF rows, which are dense: 128 MB in float32.
-_CENTROID_NUMBERS = 1 << 25
+# Numbers in the centroids of TF-IDF rows, which are dense: 32 MB in float32. Terms that are left out for it are rare
+# ones, which tell no clusters apart.
+_CENTROID_NUMBERS = 1 << 23
+# Rows for each cluster that TF-IDF centroids are trained on; with more, the inertia falls by a hundredth.
+_SPARSE_SAMPLE = 64
+_DENSE_SAMPLE = 256
 # Tables up to which semantic neighbours are found exactly, by all N² comparisons.
 _EXACT_NEIGHBORS = 200_000
 
@@ -143,13 +147,15 @@ class Featurizer:
         self._config = config
         self._vocabulary = vocabulary
         self._cache = cache
-        self._structural = StructuralFeaturizer(config)
+        self._structural: StructuralFeaturizer | None = None
 
     def features(self, store: TableStore, progress: Progress, omissions: Omissions) -> Features:
         """The features of all tables of a store, in order."""
         n_known = len(self._vocabulary)
         structural, terms, kinds = [], [], []
         with progress.stage("Counting words and parts of speech", len(store)) as stage:
+            # Here and not earlier, so that a spaCy pipeline's loading is seen as work.
+            self._structural = self._structural or StructuralFeaturizer(self._config)
             for tables in _chunks(store):
                 structural.append(self._structural.features([structural_text(t, self._config) for t in tables]))
                 fields = (heuristic_fields(table, self._config) for table in tables)
@@ -214,7 +220,12 @@ def make_clusters(
 
     def centroids(modality: str, rows: Rows | list[Tensor]) -> Tensor:
         result = kmeans(
-            rows, n_clusters, n_starts=config.kmeans_starts, max_iterations=config.kmeans_iterations, seed=seed
+            rows,
+            n_clusters,
+            n_starts=config.kmeans_starts,
+            max_iterations=config.kmeans_iterations,
+            seed=seed,
+            sample_per_cluster=_SPARSE_SAMPLE if isinstance(rows, SparseMatrix) else _DENSE_SAMPLE,
         )
         if result.note:
             notes.append(f"{modality} clusters: {result.note}")

@@ -18,6 +18,10 @@ from gtr_gpu.ops.transfer import widen
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, offsets_from_lengths
 from gtr_gpu.snapshot import Snapshot
 
+# Queries whose pools are gathered and multiplied at once: a few products too many cost less than to gather a table's
+# features for each query that asks for it.
+_QUERIES_TOGETHER = 16
+
 
 @dataclass(frozen=True)
 class QueryFeatures:
@@ -163,8 +167,14 @@ def _own_features(queries: QueryFeatures, snapshot: Snapshot, modality: str) -> 
 
 def _pair_cosines(semantic: Tensor, pool: Ragged, snapshot: Snapshot) -> Tensor:
     """The cosine of each query `[B, d]` with each table of its pool, `[T]`."""
-    parts = [snapshot.semantic(pool[query]) @ semantic[query] for query in range(len(pool))]
-    return torch.cat(parts) if parts else torch.empty(0, device=semantic.device)
+    cosines = torch.empty(pool.values.numel(), device=semantic.device)
+    for start in range(0, len(pool), _QUERIES_TOGETHER):
+        stop = min(start + _QUERIES_TOGETHER, len(pool))
+        part = pool.slice(start, stop)
+        tables, places = torch.unique(part.values, return_inverse=True)
+        products = semantic[start:stop] @ snapshot.semantic(tables).T
+        cosines[int(pool.offsets[start]) : int(pool.offsets[stop])] = products[part.segment_ids(), places]
+    return cosines
 
 
 def _mix(semantic: Tensor | None, lexical: Tensor | None, share: float, best: Callable[[Tensor], Tensor]) -> Tensor:

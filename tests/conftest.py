@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+# Before torch is loaded: its threads must not spin where several test runs share a machine.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
 import pytest
 from hypothesis import settings
 

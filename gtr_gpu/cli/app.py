@@ -43,6 +43,9 @@ def main(args: Sequence[str] | None = None) -> int:
         The exit status: 0, 2 for a mistake of the user, 130 for Ctrl-C, 1 for what the machine refuses (a full disk,
         a missing right), 70 for a bug, 141 where the reader of a pipe has gone.
     """
+    # Threads of torch that spin while they wait slow a machine with other work down tenfold. It has to be said before
+    # torch is loaded, and whoever sets it otherwise is obeyed.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     words, debug = _take_debug(list(sys.argv[1:] if args is None else args))
     with common.quiet_libraries(debug):
         return failures.guarded(lambda: _invoke(words), debug)

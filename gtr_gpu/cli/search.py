@@ -82,7 +82,7 @@ def _search_config(built: Config, preset: str | None, assignments: Sequence[str]
         others = [name for name, value in wanted.differences(config).items() if name != "encoder"]
         if others:
             common.note(
-                f"the index was not built with preset {preset}: {', '.join(others)} stay as they are; for the whole preset, "
+                f"the index was not built with preset {preset}: {', '.join(others)} stay as they are; for all of it, "
                 f"build another index with `--preset {preset}`"
             )
     return config.override(assignments, stage="search")
