@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from gtr_gpu.config import EDGE_KINDS, MODALITIES, Config
+from gtr_gpu.errors import GTRError, IndexFormatError
 from gtr_gpu.features.heuristic import Vocabulary, tfidf
 from gtr_gpu.hypergraph import Hypergraph, build_hypergraph
 from gtr_gpu.neighbors import OutEdges, merge_graph
@@ -107,8 +108,15 @@ class Snapshot:
 
         Raises:
             FileNotFoundError: A writer deleted a file meanwhile; there is a newer manifest.
-            IndexFormatError: A file is damaged.
+            IndexFormatError: A file is damaged, or the config is that of another version.
         """
+        try:
+            config = Config.from_json(manifest.config)
+        except GTRError as error:
+            raise IndexFormatError(
+                f"{folder.path} was written by gtr-gpu {manifest.library_version} with a setting that this library "
+                f"doesn't take ({error}); use that version or a newer one"
+            ) from None
         segments: list[Segment] = []
         for entry in manifest.segments:
             files = {role: folder.file(file) for role, file in entry.files.items()}
@@ -119,7 +127,7 @@ class Snapshot:
         removed = torch.empty(0, dtype=torch.int64)
         if "tombstones" in manifest.files:
             removed = read_arrays(folder.file(manifest.files["tombstones"]))["rows"]
-        return cls(Config.from_json(manifest.config), segments, clusters, removed, device)
+        return cls(config, segments, clusters, removed, device)
 
     @cached_property
     def rows(self) -> dict[str, int]:

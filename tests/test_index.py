@@ -328,6 +328,36 @@ def test_float16_features(tmp_path):
     assert half._snapshot.segments[0].semantic.dtype == torch.float16
 
 
+def test_semantic_neighbours_within_clusters(monkeypatch, tmp_path):
+    """Above a number of tables only near clusters are searched; where these are all clusters, nothing is missed."""
+    found = []
+    for limit in (10**6, 10):
+        monkeypatch.setattr(building, "_EXACT_NEIGHBORS", limit)
+        index = GTRIndex.build(make_tables(30), tmp_path / str(limit), config=fast_config())
+        index.remove(["t3", "t20"])
+        index.add([make_table(number, version=1) for number in (5, 31, 32)])
+        found.append(index._snapshot.out_edges["semantic"])
+    assert torch.equal(found[0].ids, found[1].ids)
+    torch.testing.assert_close(found[0].similarities, found[1].similarities, rtol=0, atol=1e-6)
+
+
+def test_clusters_over_the_most_frequent_terms(monkeypatch, tmp_path):
+    """Where centroids over all terms would be too large, rare terms are left out of them and of nothing else."""
+    monkeypatch.setattr(building, "_CENTROID_NUMBERS", 4 * 20)
+    tables = make_tables(30)
+    index = GTRIndex.build(tables, tmp_path / "index", config=fast_config())
+    clusters, frequency = index._snapshot.clusters, index._snapshot.document_frequency
+    assert clusters.heuristic.shape[1] == clusters.terms.numel() == 20
+    assert torch.equal(clusters.document_frequency, frequency[clusters.terms.long()])
+    others = torch.ones(len(frequency), dtype=torch.bool)
+    others[clusters.terms.long()] = False
+    assert frequency[others].max() <= clusters.document_frequency.min()
+    index.add([make_table(40)])
+    everything_found = everything(index, make_queries(tables, 3))
+    by_clusters = index.search(make_queries(tables, 3), 31, config=fast_config(**CLUSTERS | {"n_probe": 4}))
+    same_results(by_clusters, everything_found)
+
+
 # Changes that are refused
 
 
@@ -476,6 +506,17 @@ def test_a_source_that_fails_midway(index, tmp_path):
         index.add(stream())
     assert not (tmp_path / "new").exists()
     assert len(GTRIndex.load(index.path)) == 30
+
+
+def test_a_setting_of_another_version(index):
+    path = index.path / "manifest.json"
+    text = path.read_text()
+    for old, new in (('"damping": 0.6', '"damping": 7'), ('"damping":', '"dumping":')):
+        path.write_text(text.replace(old, new))
+        with pytest.raises(IndexFormatError, match=r"was written by gtr-gpu .* with a setting .*(dumping|damping)"):
+            GTRIndex.load(index.path)
+    path.write_text(text.replace('"damping": 0.6,', ""))
+    assert GTRIndex.load(index.path).config == index.config, "a knob that came later has its default"
 
 
 def test_one_writer_at_a_time(index):
