@@ -128,12 +128,13 @@ def check_index(folder: Path) -> Path:
     Raises:
         IndexFormatError: It is missing, or holds no index.
     """
+    # A mistyped path is told at once; what is loaded to tell what is wrong with a folder takes seconds.
     if not folder.exists():
         raise IndexFormatError(f"there is no index at {str(folder)!r}; `gtr index SOURCE... --out {folder}` makes one")
     if not (folder / "manifest.json").is_file():
-        raise IndexFormatError(
-            f"{str(folder)!r} is not an index (it has no manifest.json); give the folder that was --out"
-        )
+        from gtr_gpu.storage import IndexFolder
+
+        IndexFolder(folder).read_manifest()
     return folder
 
 

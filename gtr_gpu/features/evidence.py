@@ -21,8 +21,10 @@ EVIDENCE_KINDS = ("header", "key", "caption")
 # Rows that are looked at for the key column, and so the most values that a table gives: enough to recognise a sibling,
 # and a table of a million rows costs no more than one of three hundred.
 _KEY_ROWS = 300
-# A key column has a value in most rows; one that is not the first has few values twice, and most of them with a letter.
+# A key column has a value in most rows; the first column may repeat its values some times, another one few of them, and
+# most of its values have a letter.
 _FILLED = 0.5
+_FEW = 0.2
 _DISTINCT = 0.7
 _WORDED = 0.5
 
@@ -66,11 +68,12 @@ def evidence(tables: Iterable[Table], config: Config) -> dict[str, Ragged]:
     }
 
 
-def key_column(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+def key_column(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int | None:
     """The column that names the rows: the first one, by convention, unless it can't.
 
-    A first column that is mostly empty, has one value only or merely numbers the rows names nothing. Then it is the
-    leftmost column whose values are mostly there, mostly distinct and mostly words; the first one if there is none.
+    A first column that is mostly empty, has few values (such as a gender) or merely numbers the rows names nothing, and
+    tables that share it don't belong together for that. Then it is the leftmost column whose values are mostly there,
+    mostly distinct and mostly words; None if there is none.
 
     Args:
         header: The K column names.
@@ -82,11 +85,11 @@ def key_column(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
         if len(filled) <= _FILLED * len(rows) or (len(distinct) == 1 and len(filled) > 1):
             continue
         worded = sum(any(map(str.isalpha, value)) for value in filled)
-        if column == 0 and not _is_counter(distinct):
+        if column == 0 and len(distinct) > _FEW * len(filled) and not _is_counter(distinct):
             return 0
         if column and len(distinct) > _DISTINCT * len(filled) and worded > _WORDED * len(filled):
             return column
-    return 0
+    return None
 
 
 def _is_counter(values: set[str]) -> bool:
@@ -100,7 +103,7 @@ def _key_values(table: Table) -> set[str]:
         return set()
     rows = list(islice(table.rows, _KEY_ROWS))
     column = key_column(table.header, rows)
-    return {row[column] for row in rows}
+    return set() if column is None else {row[column] for row in rows}
 
 
 def _phrase(text: str) -> str:

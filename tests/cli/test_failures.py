@@ -103,7 +103,7 @@ def test_a_mistake_is_told_before_torch_is_loaded(tmp_path):
         "import sys; from gtr_gpu.cli import main; status = main(sys.argv[1:]); "
         "sys.exit(status if 'torch' not in sys.modules else 99)"
     )
-    for words in (["search", str(tmp_path), "q"], ["index", "/no/such", "--out", str(tmp_path / "o")]):
+    for words in (["search", str(tmp_path / "none"), "q"], ["index", "/no/such", "--out", str(tmp_path / "o")]):
         done = subprocess.run([sys.executable, "-c", code, *words], check=False, capture_output=True)
         assert done.returncode == 2
 

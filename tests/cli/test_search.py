@@ -108,7 +108,9 @@ def test_mistakes_are_one_sentence(gtr, fake, folder, words, expected):
 
 def test_a_folder_that_is_no_index(gtr, fake, tmp_path):
     assert gtr("search", tmp_path / "none", "q")[2].startswith("gtr: there is no index at ")
-    assert "is not an index" in gtr("search", tmp_path, "q")[2]
+    assert "there is no index at" in gtr("search", tmp_path, "q")[2]
+    (tmp_path / "writer.lock").touch()
+    assert "interrupted build" in gtr("search", tmp_path, "q")[2]
 
 
 HOSTILE = "[red]bold[/red] \x1b[2J\x9b31m :smile: a\nb\u202ec\ud800"
