@@ -18,9 +18,7 @@ def random_graph(n: int, density: float, seed: int) -> SparseMatrix:
     upper = (torch.rand(n, n, generator=generator) < density).triu(1)
     rows, columns = upper.nonzero(as_tuple=True)
     weights = torch.rand(rows.numel(), generator=generator) + 0.01
-    return SparseMatrix.from_entries(
-        torch.cat([rows, columns]), torch.cat([columns, rows]), weights.repeat(2), (n, n)
-    )
+    return SparseMatrix.from_entries(torch.cat([rows, columns]), torch.cat([columns, rows]), weights.repeat(2), (n, n))
 
 
 def random_batch(graph: SparseMatrix, n_queries: int, share: float, seed: int) -> tuple[Ragged, torch.Tensor]:
@@ -44,12 +42,8 @@ def test_equals_networkx_with_dangling_mass_to_the_personalization(damping: floa
         share = dict(zip(nodes, h[candidates.offsets[query] : candidates.offsets[query + 1]].tolist(), strict=True))
         induced = nx.Graph()
         induced.add_nodes_from(nodes)
-        induced.add_weighted_edges_from(
-            (u, v, dense[u, v]) for u in nodes for v in nodes if u < v and dense[u, v] > 0
-        )
-        expected = nx.pagerank(
-            induced, alpha=damping, personalization=share, dangling=share, tol=1e-12, max_iter=2000
-        )
+        induced.add_weighted_edges_from((u, v, dense[u, v]) for u in nodes for v in nodes if u < v and dense[u, v] > 0)
+        expected = nx.pagerank(induced, alpha=damping, personalization=share, dangling=share, tol=1e-12, max_iter=2000)
         found = ranks.values[candidates.offsets[query] : candidates.offsets[query + 1]]
         np.testing.assert_allclose(found, [expected[node] for node in nodes], atol=1e-6)
     assert ranks.converged.all()

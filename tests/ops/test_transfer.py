@@ -16,7 +16,9 @@ def symmetric(n: int, density: float, seed: int) -> scipy.sparse.csr_array:
 
 def to_ours(matrix: scipy.sparse.csr_array) -> SparseMatrix:
     matrix = matrix.sorted_indices()
-    columns = Ragged(torch.from_numpy(matrix.indices.astype(np.int32)), torch.from_numpy(matrix.indptr.astype(np.int64)))
+    columns = Ragged(
+        torch.from_numpy(matrix.indices.astype(np.int32)), torch.from_numpy(matrix.indptr.astype(np.int64))
+    )
     return SparseMatrix(columns, torch.from_numpy(matrix.data), matrix.shape[1])
 
 
