@@ -239,7 +239,7 @@ def test_the_default_preset_by_networkx_and_bm25s(index, knobs):
 
 def test_the_similarity_floor_cuts_edges(index):
     """A floor that no similarity of four kinds reaches leaves them without edges."""
-    expected = index.search(QUERIES, 6, config=default_config(edge_kinds=(), damping=0.0))
+    expected = index.search(QUERIES, 6, config=default_config(damping=0.0, weight_header=0.0))
     found = index.search(QUERIES, 6, config=default_config(similarity_floor=1.0, hops=0, weight_header=0.0))
     kinds = {k: int((e.similarities >= 1.0).sum()) for k, e in index._snapshot.out_edges.items() if k != "header"}
     assert sum(kinds.values()) == 0
