@@ -178,11 +178,11 @@ class Snapshot:
 
     @cached_property
     def hypergraph(self) -> Hypergraph:
-        """The hyperedges of all modalities, of alive tables only, on the search's device."""
-        labels = {m: torch.cat([s.relations.labels[m] for s in self.segments]).to(self.device) for m in MODALITIES}
-        scores = {m: torch.cat([s.relations.scores[m] for s in self.segments]).to(self.device) for m in MODALITIES}
+        """The hyperedges of all modalities, of alive tables only."""
+        labels = {m: torch.cat([s.relations.labels[m] for s in self.segments]) for m in MODALITIES}
+        scores = {m: torch.cat([s.relations.scores[m] for s in self.segments]) for m in MODALITIES}
         n_clusters = {m: len(self.clusters.centroids(m)) for m in MODALITIES}
-        return build_hypergraph(labels, scores, n_clusters, self.config.n_typical, self.alive.to(self.device))
+        return build_hypergraph(labels, scores, n_clusters, self.config.n_typical, self.alive)
 
     @cached_property
     def out_edges(self) -> dict[str, OutEdges]:

@@ -140,6 +140,7 @@ def test_probed_clusters(snapshot, queries, modality, how, native, n_probe):
     found = find_candidates(queries, snapshot, config, 5)
     expected = best_clusters(queries, snapshot, modality, how, native, n_probe, 4)
     assert as_sets(found) == expected
+    assert all(row == sorted(row) for row in found.tables.to_lists())
     if n_probe == 100:
         assert as_sets(found) == [set(snapshot.alive.nonzero()[:, 0].tolist())] * len(queries)
     # Semantic scores alone are the plain cosines.

@@ -148,6 +148,19 @@ def test_a_replaced_table_is_found_by_its_new_content_only(index):
     assert index.table_id(index.row_of("t4")) == "t4"
 
 
+def test_new_tables_are_neighbours_of_present_ones(index):
+    """A table that takes another's place is not its neighbour, though it may be like it."""
+    index.remove(["t9"])
+    old = make_table(4)
+    index.add([Table("t4", old.caption, old.header, [*old.rows, old.rows[0]]), make_table(40)])
+    dead = (~index._snapshot.alive).nonzero().flatten().tolist()
+    assert dead == [4, 9]
+    for kind, edges in index._snapshot.out_edges.items():
+        assert not set(edges.ids[30:].flatten().tolist()) & {4, 9}, kind
+        assert (edges.ids[:30] == 4).any(), "else the test would see nothing"
+    assert index._manifest.counts == {"tables": 30, "rows": 32, "clustered": 30, "changed": 3}
+
+
 def test_removed_tables_never_come_back(index):
     index.remove(["t3", "t4"])
     queries = [make_table(3).caption, make_table(4).caption]
