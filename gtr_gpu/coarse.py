@@ -107,7 +107,7 @@ def _from_clusters(queries: QueryFeatures, snapshot: Snapshot, config: Config, n
     for modality in config.modalities:
         hyperedges = hypergraph.hyperedge_range(modality)
         scores = _cluster_scores(queries, snapshot, config, modality)
-        probed = probe(scores, [range(len(hyperedges))], config.n_probe)
+        probed = probe(scores.cpu(), [range(len(hyperedges))], config.n_probe)
         probed = Ragged(probed.values + hyperedges.start, probed.offsets)
         pools.append(members_of(probed, hypergraph.members))
     semantic = lexical = by_words = None
@@ -115,8 +115,8 @@ def _from_clusters(queries: QueryFeatures, snapshot: Snapshot, config: Config, n
         by_words = snapshot.lexical_scores(queries.terms, config)
         if config.query_features == "native" and "heuristic" in config.modalities:
             best = _best(by_words.masked_fill(~snapshot.alive.to(snapshot.device), -torch.inf), n_seeds)
-            pools.append(best.tables)
-    pool = union(pools)
+            pools.append(best.tables.to("cpu"))
+    pool = union(pools).to(snapshot.device)
     owner = pool.segment_ids()
     if by_words is not None:
         lexical = by_words[owner, pool.values.long()]
@@ -146,7 +146,7 @@ def _cluster_scores(queries: QueryFeatures, snapshot: Snapshot, config: Config, 
         features = _own_features(queries, snapshot, modality)
         scores = centroid_scores(features, clusters.centroids(modality).to(snapshot.device))
         members = hypergraph.members.slice(hyperedges.start, hyperedges.stop)
-        return scores.masked_fill(members.lengths == 0, -torch.inf)
+        return scores.masked_fill((members.lengths == 0).to(snapshot.device), -torch.inf)
     typical = hypergraph.typical.slice(hyperedges.start, hyperedges.stop)
     places = Ragged(torch.arange(typical.values.numel(), dtype=INDEX_DTYPE), typical.offsets).to(snapshot.device)
     how: Literal["mean", "best"] = "mean" if config.cluster_score == "mean" else "best"
