@@ -27,7 +27,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler, normalize
 
 from gtr_gpu.clustering import kmeans
-from gtr_gpu.coarse import QueryFeatures, find_candidates
+from gtr_gpu.coarse import find_candidates
 from gtr_gpu.config import MODALITIES, Config
 from gtr_gpu.features.heuristic import count_queries, document_frequencies, stop_words_of, tfidf
 from gtr_gpu.features.tokens import terms
@@ -36,6 +36,7 @@ from gtr_gpu.index import GTRIndex
 from gtr_gpu.linearize import heuristic_fields
 from gtr_gpu.ops.pagerank import personalized_pagerank
 from gtr_gpu.ops.transfer import induced_transfer, similarity_transfer
+from gtr_gpu.questions import QueryFeatures
 from gtr_gpu.ragged import SparseMatrix
 from gtr_gpu.snapshot import Snapshot
 from gtr_gpu.storage import IndexFolder

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from gtr_gpu.clustering import kmeans
 from gtr_gpu.config import MODALITIES, Config
-from gtr_gpu.errors import GTRError
 from gtr_gpu.features.encoding_cache import EncodingCache
 from gtr_gpu.features.evidence import EVIDENCE_KINDS, evidence
 from gtr_gpu.features.heuristic import TermCounts, Vocabulary, count_terms
@@ -84,24 +83,6 @@ class Omissions:
         self.headers_beyond_window += int((cut_names > 0).sum())
         self.names_beyond_window += int(cut_names.sum())
         self.leads_beyond_window += int(cut_lead.sum())
-
-
-def distinct(tables: Iterable[Table]) -> Iterator[Table]:
-    """Passes tables on, as long as no id comes twice.
-
-    Raises:
-        GTRError: Two tables have one id; names both places.
-    """
-    places: dict[str, str] = {}
-    for table in tables:
-        place = table.source or "a table without a source"
-        if table.table_id in places:
-            raise GTRError(
-                f"table ids must be unique, but {table.table_id!r} comes from {places[table.table_id]} and again from "
-                f"{place}; rename one or leave one out"
-            )
-        places[table.table_id] = place
-        yield table
 
 
 def limited(tables: Iterable[Table], config: Config, omissions: Omissions, stage: Stage) -> Iterator[Table]:
@@ -215,7 +196,7 @@ def make_clusters(
     kept = min(n_terms, _CENTROID_NUMBERS // n_clusters)
     terms = torch.sort(torch.argsort(frequency, descending=True, stable=True)[:kept]).values
     nothing = torch.empty(0)
-    clusters = Clusters(nothing, nothing, nothing, mean, scale, terms, frequency[terms], n_tables)
+    clusters = Clusters(nothing, nothing, nothing, mean, scale, terms, frequency[terms], n_tables, config.sublinear)
     notes: list[str] = []
 
     def centroids(modality: str, rows: Rows | list[Tensor]) -> Tensor:

@@ -17,7 +17,6 @@ from torch import Tensor
 from gtr_gpu.building import (
     Featurizer,
     Omissions,
-    distinct,
     limited,
     make_clusters,
     merge_features,
@@ -35,6 +34,7 @@ from gtr_gpu.snapshot import Clusters, Snapshot
 from gtr_gpu.storage import ENCODINGS_NAME, FileEntry, IndexFolder, Manifest, Transaction, read_arrays, write_arrays
 from gtr_gpu.storage import Segment as SegmentEntry
 from gtr_gpu.tables import Table, TableStore
+from gtr_gpu.tables.table import distinct
 
 # Changes since the last clustering, as a share of the tables, from which a rebuild pays; and segments, each of which a
 # search visits.

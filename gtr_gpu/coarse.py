@@ -15,34 +15,13 @@ from gtr_gpu.ops.kmeans import Rows
 from gtr_gpu.ops.representative import centroid_scores, cluster_scores, members_of, probe
 from gtr_gpu.ops.segments import segment_max, segment_top_k_ragged, union
 from gtr_gpu.ops.transfer import widen
-from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, offsets_from_lengths
+from gtr_gpu.questions import QueryFeatures
+from gtr_gpu.ragged import INDEX_DTYPE, Ragged, offsets_from_lengths
 from gtr_gpu.snapshot import Snapshot
 
 # Queries whose pools are gathered and multiplied at once: a few products too many cost less than to gather a table's
 # features for each query that asks for it.
 _QUERIES_TOGETHER = 16
-
-
-@dataclass(frozen=True)
-class QueryFeatures:
-    """A batch of B questions in the features of the tables.
-
-    Attributes:
-        semantic: Unit vectors, `[B, d]`, float32.
-        structural: Raw counts, `[B, s]`, float32.
-        terms: Occurrences of known terms, `[B, V]`, int32.
-    """
-
-    semantic: Tensor
-    structural: Tensor
-    terms: SparseMatrix
-
-    def __len__(self) -> int:
-        return len(self.semantic)
-
-    def slice(self, start: int, stop: int) -> QueryFeatures:
-        """The questions from `start` up to `stop`."""
-        return QueryFeatures(self.semantic[start:stop], self.structural[start:stop], self.terms.slice(start, stop))
 
 
 @dataclass(frozen=True)
@@ -161,6 +140,7 @@ def _own_features(queries: QueryFeatures, snapshot: Snapshot, modality: str) -> 
     if modality == "semantic":
         return queries.semantic
     if modality == "structural":
+        assert queries.structural is not None  # read where the modality is searched by its own features
         return snapshot.clusters.standardize(queries.structural).to(snapshot.device)
     return snapshot.clusters.weigh(queries.terms).to(snapshot.device)
 

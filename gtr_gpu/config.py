@@ -79,6 +79,8 @@ class Config:
         choices=("fold", "short", "keep"),
     )
 
+    sublinear: bool = _knob(True, "build", "whether TF-IDF counts a repeated word 1 + ln(count) times")
+
     # Clusters and hypergraph
     n_clusters: int = _knob(0, "build", "clusters of each modality; 0 takes the square root of N", symbol="K", low=0)
     kmeans_starts: int = _knob(3, "build", "starts of k-means, of which the best is kept", low=1, high=100)
@@ -234,6 +236,7 @@ PRESETS: dict[str, dict[str, Value]] = {
         "encode_rows": False,
         "structural_features": "paper",
         "standardize": False,
+        "sublinear": False,
         "n_clusters": 10,
         "kmeans_starts": 10,
         "kmeans_iterations": 300,

@@ -8,22 +8,20 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, cast
+from typing import Any
 
 import torch
 
 from gtr_gpu import changes
 from gtr_gpu.changes import ChangeReport
-from gtr_gpu.coarse import QueryFeatures, find_candidates, uses_clusters
+from gtr_gpu.coarse import find_candidates, uses_clusters
 from gtr_gpu.config import MODALITIES, Config
 from gtr_gpu.errors import GTRError
-from gtr_gpu.features.heuristic import count_queries, stop_words_of
 from gtr_gpu.features.semantic import Encoder, choose_device
-from gtr_gpu.features.structural import StructuralFeaturizer
-from gtr_gpu.features.tokens import Numbers
 from gtr_gpu.fine import rank
 from gtr_gpu.neighbors import relations
 from gtr_gpu.progress import Progress
+from gtr_gpu.questions import QueryFeatures, QuestionReader
 from gtr_gpu.results import Edge, SearchResult
 from gtr_gpu.snapshot import Snapshot
 from gtr_gpu.storage import IndexFolder, Manifest
@@ -31,6 +29,8 @@ from gtr_gpu.tables import Table
 
 # Buffers of one number for each question and table that a flat search holds at once.
 _SCORE_BUFFERS = 6
+# Numbers in a result's arrays, padding included.
+_MOST_RESULTS = 1 << 30
 # In a small index the candidates of a question take more than its scores: as much as the scores of so many tables.
 _LEAST_WIDTH = 1 << 14
 
@@ -58,7 +58,7 @@ class GTRIndex:
         self._precision = precision
         self._folder = IndexFolder(path)
         self._encoder = encoder
-        self._structural: StructuralFeaturizer | None = None
+        self._reader = QuestionReader()
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._lock = threading.Lock()
         self._reopen()
@@ -151,12 +151,11 @@ class GTRIndex:
             raise GTRError("queries must be a list of questions, got one text; put it in a list")
         if k < 1:
             raise GTRError(f"k must be at least 1, got {k}")
-        for number, query in enumerate(queries, 1):
-            if not query.strip():
-                raise GTRError(f"question {number} of {len(queries)} is empty; give it at least one word")
+        if k * len(queries) > _MOST_RESULTS:
+            raise GTRError(f"k must be at most {_MOST_RESULTS // len(queries):,} for {len(queries)} questions, got {k}")
         snapshot = self._snapshot
         config = snapshot.config.searching_as(config) if config else snapshot.config
-        features, notes = self._query_features([_clean(query) for query in queries], snapshot, config)
+        features, notes = self._reader.read(queries, self.encoder, snapshot, config)
         if k > snapshot.n_alive:
             notes.append(f"k is {k}, but the index holds {snapshot.n_alive} tables; all of them are returned")
         n_found = min(k, snapshot.n_alive)
@@ -171,35 +170,6 @@ class GTRIndex:
         result = SearchResult.merge(batches)
         result.notes.extend(notes)
         return result
-
-    def _query_features(
-        self, queries: list[str], snapshot: Snapshot, config: Config
-    ) -> tuple[QueryFeatures, list[str]]:
-        """The questions in the features of the tables, and notes on what was cut of them."""
-        words = [query.split(maxsplit=config.max_query_words) for query in queries]
-        long = [len(parts) > config.max_query_words for parts in words]
-        queries = [" ".join(parts[: config.max_query_words]) for parts in words]
-        semantic, cut = self.encoder.encode_queries(queries)
-        skipped = stop_words_of(config.spacy_model) if config.stop_words == "auto" else frozenset()
-        numbers = cast(Numbers, config.numbers)
-        terms = count_queries(queries, snapshot.vocabulary, numbers, skipped).counts
-        structural = torch.zeros(len(queries), snapshot.clusters.mean.numel())
-        native = config.query_features == "native" and "structural" in config.modalities
-        if native and uses_clusters(snapshot, config):
-            structural = self._structural_featurizer().features(queries)
-        notes = []
-        if any(long):
-            notes.append(f"{sum(long)} questions were cut to their first {config.max_query_words} words")
-        beyond = int((cut & ~torch.tensor(long, dtype=torch.bool)).sum()) if queries else 0
-        if beyond:
-            notes.append(f"{beyond} questions were longer than the encoder's window of {self.encoder.window} tokens")
-        return QueryFeatures(semantic.to(snapshot.device), structural, terms), notes
-
-    def _structural_featurizer(self) -> StructuralFeaturizer:
-        with self._lock:
-            if self._structural is None:
-                self._structural = StructuralFeaturizer(self.config)
-            return self._structural
 
     @property
     def encoder(self) -> Encoder:
@@ -367,11 +337,6 @@ class GTRIndex:
 
     def _snapshot_of(self, manifest: Manifest) -> Snapshot:
         return Snapshot.open(self._folder, manifest, choose_device(self._device))
-
-
-def _clean(query: str) -> str:
-    """The question without halves of surrogate pairs, which no tokenizer reads."""
-    return query.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 @torch.inference_mode()

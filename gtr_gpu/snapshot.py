@@ -37,6 +37,7 @@ class Clusters:
         terms: The terms that heuristic features use, `[T]`, int32, rising.
         document_frequency: In how many tables each of those terms was, `[T]`, int64.
         n_documents: How many tables there were.
+        sublinear: Whether a repeated word counts 1 + ln(count) times.
     """
 
     semantic: Tensor
@@ -47,16 +48,17 @@ class Clusters:
     terms: Tensor
     document_frequency: Tensor
     n_documents: int
+    sublinear: bool
 
     def to_arrays(self) -> Arrays:
         """The arrays to store."""
-        arrays: Arrays = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "n_documents"}
-        return arrays | {"n_documents": torch.tensor([self.n_documents])}
+        return {name: torch.as_tensor(getattr(self, name)) for name in self.__dataclass_fields__}
 
     @classmethod
     def from_arrays(cls, arrays: Arrays) -> Clusters:
         """The inverse of `to_arrays`."""
-        return cls(**{**arrays, "n_documents": int(arrays["n_documents"])})  # type: ignore[arg-type]
+        numbers = {"n_documents": int(arrays["n_documents"]), "sublinear": bool(arrays["sublinear"])}
+        return cls(**{**arrays, **numbers})  # type: ignore[arg-type]
 
     def centroids(self, modality: str) -> Tensor:
         """The centroids of one modality, `[K, ...]`."""
@@ -76,7 +78,7 @@ class Clusters:
         columns = Ragged.from_lengths(places[known].to(INDEX_DTYPE), lengths)
         # Where no table has a word there is one column, all zero, so that clusters have something to compare.
         kept = SparseMatrix(columns, counts.weights[known], max(n_terms, 1))
-        return tfidf(kept, self.document_frequency, self.n_documents)
+        return tfidf(kept, self.document_frequency, self.n_documents, self.sublinear)
 
 
 class Snapshot:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from gtr_gpu.coarse import QueryFeatures, find_candidates, uses_clusters
+from gtr_gpu.coarse import find_candidates, uses_clusters
 from gtr_gpu.config import MODALITIES
 from gtr_gpu.features.heuristic import count_queries, tfidf
 from gtr_gpu.features.structural import StructuralFeaturizer
 from gtr_gpu.index import GTRIndex
+from gtr_gpu.questions import QueryFeatures
 
 sys.path.insert(0, str(Path(__file__).parent))
 from index_fakes import fast_config, install, make_queries, make_tables, text_vector

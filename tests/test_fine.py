@@ -58,7 +58,7 @@ def paper_features(index):
     vocabulary = sorted({word for row in words for word in row})
     counts = np.array([[row.count(word) for word in vocabulary] for row in words], dtype=np.float64)
     idf = np.log((1 + len(texts)) / (1 + (counts > 0).sum(0))) + 1
-    heuristic = np.where(counts > 0, 1 + np.log(np.maximum(counts, 1)), 0) * idf
+    heuristic = counts * idf
     heuristic /= np.linalg.norm(heuristic, axis=1, keepdims=True)
     return {"semantic": semantic, "structural": structural, "heuristic": heuristic}
 

@@ -391,7 +391,7 @@ def test_duplicates_name_both_places(index, tmp_path):
         lambda: GTRIndex.build([first, second], tmp_path / "new", config=fast_config()),
         lambda: index.add([first, second]),
     ):
-        with pytest.raises(GTRError, match=r"'t50' comes from made/50\.csv and again from elsewhere\.html"):
+        with pytest.raises(GTRError, match=r"'t50' comes twice, in made/50\.csv and in elsewhere\.html"):
             change()
     assert not (tmp_path / "new").exists()
     assert len(GTRIndex.load(index.path)) == 30

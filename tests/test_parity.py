@@ -16,7 +16,7 @@ from sklearn.cluster import KMeans
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from gtr_gpu.clustering import kmeans
-from gtr_gpu.coarse import QueryFeatures, find_candidates
+from gtr_gpu.coarse import find_candidates
 from gtr_gpu.config import Config
 from gtr_gpu.features.heuristic import count_queries, tfidf
 from gtr_gpu.features.tokens import terms
@@ -26,6 +26,7 @@ from gtr_gpu.linearize import heuristic_fields
 from gtr_gpu.ops.pagerank import personalized_pagerank
 from gtr_gpu.ops.top_m import dense_top_m
 from gtr_gpu.ops.transfer import induced_transfer, similarity_transfer
+from gtr_gpu.questions import QueryFeatures
 from gtr_gpu.tables.report import ReadReport
 from gtr_gpu.tables.sources import read_sources
 

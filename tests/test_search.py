@@ -1,5 +1,6 @@
 """Searching: batches, odd questions, relations, threads, and corpora in another order."""
 
+import dataclasses
 import sys
 import threading
 from functools import cache
@@ -15,7 +16,6 @@ from gtr_gpu.config import MODALITIES, Config
 from gtr_gpu.errors import GTRError
 from gtr_gpu.index import GTRIndex
 from gtr_gpu.results import Edge
-from gtr_gpu.snapshot import Clusters
 from gtr_gpu.tables import Table
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -113,16 +113,13 @@ def test_the_order_of_the_corpus_changes_nothing(tmp_path, monkeypatch, way):
         numbers = {word: n for n, word in enumerate(word for s in segments for word in s.new_terms)}
         terms = torch.tensor([numbers[words[term]] for term in clusters.terms.tolist()])
         terms, places = torch.sort(terms)
-        kept = {name: getattr(clusters, name) for name in ("semantic", "structural", "mean", "scale", "n_documents")}
-        return (
-            Clusters(
-                **kept,
-                heuristic=clusters.heuristic[:, places],
-                terms=terms.int(),
-                document_frequency=clusters.document_frequency[places],
-            ),
-            [],
+        moved = dataclasses.replace(
+            clusters,
+            heuristic=clusters.heuristic[:, places],
+            terms=terms.int(),
+            document_frequency=clusters.document_frequency[places],
         )
+        return moved, []
 
     monkeypatch.setattr(changes, "make_clusters", the_same_clusters)
     second = GTRIndex.build([TABLES[place] for place in order], tmp_path / "second", config=config)
@@ -232,14 +229,14 @@ def test_a_long_question_is_cut_with_a_note(index, encoder):
     words = QUERIES[0].split()
     long = " ".join(words + ["qwertz"] * (512 - len(words)) + TABLES[50].caption.split() * 2000)
     result = index.search([long, QUERIES[1], long], 5, config=fast_config(personalization="lexical"))
-    assert result.notes == ["2 questions were cut to their first 512 words"]
+    assert result.notes == ["2 questions were cut to the first 512 words"]
     same_results(
         index.search([long], 5, config=fast_config(personalization="lexical")),
         index.search([QUERIES[0]], 5, config=fast_config(personalization="lexical")),
     )
     beyond_window = " ".join(["bagist"] * 300)
     result = index.search([beyond_window, QUERIES[1]], 5)
-    assert result.notes == ["1 questions were longer than the encoder's window of 256 tokens"]
+    assert result.notes == ["1 question was cut to the encoder's window of 256 tokens"]
     assert index.search([QUERIES[1]], 5).notes == []
 
 

@@ -1,0 +1,102 @@
+"""Questions in the features of the tables, and what was cut of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from gtr_gpu.config import Config
+from gtr_gpu.errors import GTRError
+from gtr_gpu.features.heuristic import count_queries, stop_words_of
+from gtr_gpu.features.semantic import Encoder
+from gtr_gpu.features.structural import StructuralFeaturizer
+from gtr_gpu.features.tokens import Numbers
+from gtr_gpu.ragged import SparseMatrix
+from gtr_gpu.snapshot import Snapshot
+
+
+@dataclass(frozen=True)
+class QueryFeatures:
+    """A batch of B questions in the features of the tables.
+
+    Attributes:
+        semantic: Unit vectors, `[B, d]`, float32.
+        structural: Raw counts, `[B, s]`, float32; None where no search looks at them.
+        terms: Occurrences of known terms, `[B, V]`, int32.
+    """
+
+    semantic: Tensor
+    structural: Tensor | None
+    terms: SparseMatrix
+
+    def __len__(self) -> int:
+        return len(self.semantic)
+
+    def slice(self, start: int, stop: int) -> QueryFeatures:
+        """The questions from `start` up to `stop`."""
+        structural = None if self.structural is None else self.structural[start:stop]
+        return QueryFeatures(self.semantic[start:stop], structural, self.terms.slice(start, stop))
+
+
+class QuestionReader:
+    """Turns questions into features; keeps the spaCy pipeline where a search needs it. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._structural: StructuralFeaturizer | None = None
+        self._lock = threading.Lock()
+
+    def read(
+        self, queries: Sequence[str], encoder: Encoder, snapshot: Snapshot, config: Config
+    ) -> tuple[QueryFeatures, list[str]]:
+        """The features of B questions.
+
+        Args:
+            queries: The questions.
+            encoder: The encoder of the index.
+            snapshot: Gives the vocabulary.
+            config: `max_query_words`, `stop_words`, `numbers`, and whether structural features are looked at.
+
+        Returns:
+            The features, and notes on what was cut.
+
+        Raises:
+            GTRError: A question is empty.
+        """
+        for number, query in enumerate(queries, 1):
+            if not query.strip():
+                raise GTRError(f"question {number} of {len(queries)} is empty; give it at least one word")
+        words = [_sound(query).split(maxsplit=config.max_query_words) for query in queries]
+        long = torch.tensor([len(parts) > config.max_query_words for parts in words], dtype=torch.bool)
+        texts = [" ".join(parts[: config.max_query_words]) for parts in words]
+        semantic, cut = encoder.encode_queries(texts)
+        skipped = stop_words_of(config.spacy_model) if config.stop_words == "auto" else frozenset()
+        terms = count_queries(texts, snapshot.vocabulary, cast(Numbers, config.numbers), skipped).counts
+        structural = None
+        if config.query_features == "native" and "structural" in config.modalities:
+            structural = self._featurizer(config).features(texts)
+        notes = []
+        if bool(long.any()):
+            notes.append(f"{_questions(int(long.sum()))} cut to the first {config.max_query_words} words")
+        beyond = int((cut & ~long).sum())
+        if beyond:
+            notes.append(f"{_questions(beyond)} cut to the encoder's window of {encoder.window} tokens")
+        return QueryFeatures(semantic.to(snapshot.device), structural, terms), notes
+
+    def _featurizer(self, config: Config) -> StructuralFeaturizer:
+        with self._lock:
+            self._structural = self._structural or StructuralFeaturizer(config)
+            return self._structural
+
+
+def _sound(query: str) -> str:
+    """The question without halves of surrogate pairs, which no tokenizer reads."""
+    return query.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _questions(count: int) -> str:
+    return "1 question was" if count == 1 else f"{count:,} questions were"
