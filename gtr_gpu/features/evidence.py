@@ -27,6 +27,8 @@ _FILLED = 0.5
 _FEW = 0.2
 _DISTINCT = 0.7
 _WORDED = 0.5
+# Digits of the largest row number; Python refuses to read a number of more than 4,300.
+_COUNTER_DIGITS = 18
 
 
 def evidence(tables: Iterable[Table], config: Config) -> dict[str, Ragged]:
@@ -94,7 +96,7 @@ def key_column(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int | No
 
 def _is_counter(values: set[str]) -> bool:
     """Whether values are whole numbers from 0 or 1 on with few gaps, such as ranks and row numbers."""
-    numbers = {int(value) for value in values if value.isdecimal()}
+    numbers = {int(value) for value in values if value.isdecimal() and len(value) <= _COUNTER_DIGITS}
     return len(numbers) == len(values) > 1 and min(numbers) <= 1 and max(numbers) <= 1.5 * len(numbers)
 
 
