@@ -155,7 +155,7 @@ class GTRIndex:
             raise GTRError(f"k must be at most {_MOST_RESULTS // len(queries):,} for {len(queries)} questions, got {k}")
         snapshot = self._snapshot
         config = snapshot.config.searching_as(config) if config else snapshot.config
-        features, notes = self._reader.read(queries, self.encoder, snapshot, config)
+        features, notes = self._reader.read(queries, self.encoder, snapshot, config, uses_clusters(snapshot, config))
         if k > snapshot.n_alive:
             notes.append(f"k is {k}, but the index holds {snapshot.n_alive} tables; all of them are returned")
         n_found = min(k, snapshot.n_alive)

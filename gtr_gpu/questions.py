@@ -47,11 +47,11 @@ class QuestionReader:
     """Turns questions into features; keeps the spaCy pipeline where a search needs it. Thread-safe."""
 
     def __init__(self) -> None:
-        self._structural: StructuralFeaturizer | None = None
+        self._structural: tuple[tuple[str, str], StructuralFeaturizer] | None = None
         self._lock = threading.Lock()
 
     def read(
-        self, queries: Sequence[str], encoder: Encoder, snapshot: Snapshot, config: Config
+        self, queries: Sequence[str], encoder: Encoder, snapshot: Snapshot, config: Config, clusters: bool
     ) -> tuple[QueryFeatures, list[str]]:
         """The features of B questions.
 
@@ -59,7 +59,8 @@ class QuestionReader:
             queries: The questions.
             encoder: The encoder of the index.
             snapshot: Gives the vocabulary.
-            config: `max_query_words`, `stop_words`, `numbers`, and whether structural features are looked at.
+            config: `max_query_words`, `stop_words`, `numbers`, and what clusters are searched by.
+            clusters: Whether clusters are searched; structural features are read for nothing else.
 
         Returns:
             The features, and notes on what was cut.
@@ -77,7 +78,7 @@ class QuestionReader:
         skipped = stop_words_of(config.spacy_model) if config.stop_words == "auto" else frozenset()
         terms = count_queries(texts, snapshot.vocabulary, cast(Numbers, config.numbers), skipped).counts
         structural = None
-        if config.query_features == "native" and "structural" in config.modalities:
+        if clusters and config.query_features == "native" and "structural" in config.modalities:
             structural = self._featurizer(config).features(texts)
         notes = []
         if bool(long.any()):
@@ -88,9 +89,12 @@ class QuestionReader:
         return QueryFeatures(semantic.to(snapshot.device), structural, terms), notes
 
     def _featurizer(self, config: Config) -> StructuralFeaturizer:
+        # Another index may have taken the place of the one that the pipeline was loaded for.
+        knobs = (config.spacy_model, config.structural_features)
         with self._lock:
-            self._structural = self._structural or StructuralFeaturizer(config)
-            return self._structural
+            if self._structural is None or self._structural[0] != knobs:
+                self._structural = (knobs, StructuralFeaturizer(config))
+            return self._structural[1]
 
 
 def _sound(query: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import logging
+import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -36,7 +37,7 @@ _TAGGED_TOGETHER = 128
 
 
 class StructuralFeaturizer:
-    """Counts tokens of texts with a spaCy pipeline.
+    """Counts tokens of texts with a spaCy pipeline; thread-safe, though one thread counts at a time.
 
     Attributes:
         name: The pipeline's name and version; a blank one says so.
@@ -50,6 +51,7 @@ class StructuralFeaturizer:
             GTRError: It isn't installed, or its language needs a package that isn't.
         """
         self._nlp = _load(config.spacy_model)
+        self._lock = threading.Lock()
         # Parts of speech come from the ruler (after a tagger) or from a morphologizer.
         self._has_parts = "attribute_ruler" in self._nlp.pipe_names or "morphologizer" in self._nlp.pipe_names
         self._rules = RememberedRules(self._nlp) if RememberedRules.can_replace(self._nlp) else None
@@ -85,8 +87,9 @@ class StructuralFeaturizer:
 
     def _count(self, texts: list[str]) -> Tensor:
         columns = ["LENGTH", "IS_PUNCT", "LIKE_NUM", "IS_UPPER", "POS", "TAG", "LOWER"]
-        # The zone forgets the block's words; without it spaCy's vocabulary grows with every text.
-        with self._nlp.memory_zone():
+        # The zone forgets the block's words; without it spaCy's vocabulary grows with every text. It is the pipeline's,
+        # so another thread's words would be forgotten with them.
+        with self._lock, self._nlp.memory_zone():
             arrays = [doc.to_array(columns) for doc in self._docs(texts)]
             tokens = np.concatenate(arrays) if arrays else np.empty((0, len(columns)), dtype=np.uint64)
             parts = self._rules(tokens[:, 5], tokens[:, 6]) if self._rules else tokens[:, 4]

@@ -1,5 +1,6 @@
 import logging
 import re
+from concurrent.futures import ThreadPoolExecutor
 
 import hypothesis.strategies as st
 import pytest
@@ -82,6 +83,15 @@ def test_equal_texts_in_any_batch_give_equal_rows():
     alone = torch.cat([featurizer.features([text]) for text in CAPTIONS])
     assert torch.equal(together[: len(CAPTIONS)], alone)
     assert featurizer.features([]).shape == (0, len(featurizer.names))
+
+
+def test_threads_share_a_pipeline(pipeline):
+    featurizer = StructuralFeaturizer(Config())
+    texts = [[f"{word}{number} {CAPTIONS[number % 4]}" for word in ("ants", "bees")] for number in range(120)]
+    expected = [featurizer.features(some) for some in texts]
+    with ThreadPoolExecutor(8) as threads:
+        for found, wanted in zip(threads.map(featurizer.features, texts), expected, strict=True):
+            assert torch.equal(found, wanted)
 
 
 def test_a_very_long_text_is_counted_up_to_the_bound():
