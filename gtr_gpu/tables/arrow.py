@@ -30,9 +30,11 @@ def read_arrow(path: Path, name: str, reading: Reading) -> Iterator[Table]:
         reading: Limits and report.
 
     Raises:
-        UnreadableSourceError: The file is truncated, damaged or of another kind.
+        UnreadableSourceError: The file is truncated, damaged, of another kind, or the tables of an index.
     """
     import pyarrow as pa
+
+    from gtr_gpu.tables.store import is_store
 
     kind = kind_by_magic(file_head(path))
     read = {"parquet": _read_parquet, "arrow": _read_file, "arrow stream": _read_stream}.get(kind)
@@ -40,6 +42,8 @@ def read_arrow(path: Path, name: str, reading: Reading) -> Iterator[Table]:
         raise UnreadableSourceError(f"it is {kind or 'neither Parquet nor Arrow IPC'}, whatever its extension says")
     try:
         schema, batches, n_rows = read(path, reading)
+        if is_store(schema):
+            raise UnreadableSourceError("it belongs to an index; give the sources that the index was made of")
         rows = _texts(schema, batches)
     except (pa.ArrowException, ValueError) as error:
         raise UnreadableSourceError(f"it is truncated or damaged ({str(error).splitlines()[0]})") from None

@@ -21,7 +21,7 @@ from gtr_gpu.tables.jsonl import read_jsonl
 from gtr_gpu.tables.naming import KINDS, kind_of
 from gtr_gpu.tables.normalize import Limits
 from gtr_gpu.tables.report import Reading, ReadReport
-from gtr_gpu.tables.streams import readable
+from gtr_gpu.tables.streams import file_head, readable
 from gtr_gpu.tables.table import Table
 from gtr_gpu.tables.xlsx import read_xlsx
 
@@ -50,9 +50,10 @@ def read_sources(
 ) -> Iterator[Table]:
     """Reads the tables of files and folders, one after the other.
 
-    Folders are read with all that lies below them, in the order of names; hidden files and those of unknown kinds are
-    skipped and counted. A table's id is its file's path below the folder that was named (the file's name, where a file
-    was named), with `#` and the sheet, the database table or the number on the page; a zip archive counts as a folder.
+    Folders are read with all that lies below them, in the order of names; hidden files, those of unknown kinds and
+    the folders of indices are skipped and counted. A table's id is its file's path below the folder that was named (the
+    file's name, where a file was named), with `#` and the sheet, the database table or the number on the page; a zip
+    archive counts as a folder.
     Tables in JSON lines bring their ids.
 
     Args:
@@ -127,6 +128,11 @@ def _files(folder: Path, reading: Reading) -> Iterator[Path]:
             folders.clear()
             continue
         seen.add((status.st_dev, status.st_ino))
+        if _is_index(Path(root), files):
+            # Its tables have been read before, and their ids and metadata must not come back as cells.
+            reading.report.skip("index", root)
+            folders.clear()
+            continue
         folders[:] = sorted(name for name in folders if not _is_hidden(name))
         for name in sorted(files):
             if _is_hidden(name):
@@ -135,6 +141,20 @@ def _files(folder: Path, reading: Reading) -> Iterator[Path]:
                 reading.report.skip(Path(name).suffix.lower() or "no extension", str(Path(root, name)))
             else:
                 yield Path(root, name)
+
+
+def _is_index(folder: Path, names: Sequence[str]) -> bool:
+    """Whether a folder holds an index, or one that is being built."""
+    if "writer.lock" in names:
+        return True
+    if "manifest.json" not in names:
+        return False
+    from gtr_gpu.storage.manifest import FORMAT_NAME
+
+    try:
+        return FORMAT_NAME.encode() in file_head(folder / "manifest.json", 256)
+    except OSError:
+        return False
 
 
 def _is_hidden(name: str) -> bool:

@@ -201,6 +201,11 @@ class TableStore:
         self.close()
 
 
+def is_store(schema: pa.Schema) -> bool:
+    """Whether an Arrow file with this schema was written by a `TableWriter`, of whatever version."""
+    return _VERSION_KEY in (schema.metadata or {})
+
+
 def _check_schema(schema: pa.Schema, path: str | Path) -> None:
     version = (schema.metadata or {}).get(_VERSION_KEY, b"")
     if version.isdigit() and int(version) > FORMAT_VERSION:

@@ -119,6 +119,17 @@ def test_a_corpus_of_one_table(gtr, tmp_path):
     assert err == "note: the index holds 1 tables, so -k 10 gives 1\n"
 
 
+def test_an_index_inside_its_own_source_is_not_indexed(gtr, tmp_path):
+    (tmp_path / "some.jsonl").write_text(lines(TABLES))
+    out = tmp_path / "sub" / "I"
+    for more in ([], ["--overwrite"]):
+        status, text, _ = gtr("index", tmp_path, "--out", out, "--json", *more)
+        assert status == 0
+        summary = json.loads(text)
+        assert (summary["tables"], summary["failed"], summary["skipped"]) == (len(TABLES), [], {"index": 1})
+    assert json.loads(gtr("add", out, tmp_path, "--json")[1])["tables"] == len(TABLES)
+
+
 def test_a_very_long_question_is_cut_with_a_note(gtr, built):
     status, out, err = gtr("search", built, "medal " * 10_000, "--json", "-k", 1)
     assert status == 0

@@ -11,10 +11,10 @@ from pathlib import Path
 import openpyxl
 import pytest
 
+from gtr_gpu.building import distinct
 from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError
-from gtr_gpu.tables import ReadReport, read_sources
-from gtr_gpu.tables.table import distinct
+from gtr_gpu.tables import ReadReport, Table, TableWriter, read_sources
 
 CSV = "name,age\nAnn,31\nBob,27\n"
 LINE = json.dumps({"table_id": "t1", "caption": "", "header": ["a"], "rows": []}) + "\n"
@@ -96,6 +96,39 @@ def test_an_archive_is_like_a_folder(files):
     ((place, reason),) = files.report.failed
     assert place == f"{files.folder}/all.zip/bad.csv"
     assert "binary" in reason
+
+
+MANIFEST = b'{\n "format": "gtr-gpu index",\n "format_version": 9\n}\n'
+
+
+@pytest.mark.parametrize("sign", [("manifest.json", MANIFEST), ("writer.lock", b"")])
+def test_an_index_among_the_sources_is_no_source(files, sign):
+    files.write("a.csv", CSV)
+    files.write("I/x.csv", CSV)
+    files.write("I/encodings/y.csv", CSV)
+    files.write(f"I/{sign[0]}", sign[1])
+    assert [table.table_id for table in files.read()] == ["a.csv"]
+    assert dict(files.report.skipped) == {"index": 1}
+    assert files.report.skipped_examples == [str(files.folder / "I")]
+    with pytest.raises(GTRError, match="1 index"):
+        files.read("I")
+
+
+def test_any_other_manifest_is_just_a_file(files):
+    files.write("site/manifest.json", b'{"name": "my extension", "manifest_version": 3}')
+    files.write("site/x.csv", CSV)
+    assert [table.table_id for table in files.read()] == ["site/x.csv"]
+
+
+def test_the_tables_of_an_index_are_not_read_as_one(files):
+    with TableWriter(files.folder / "tables-000001-00000000.arrow") as writer:
+        writer.append(Table("secret", "c", ["a"], [["1"]], metadata={"label": "x"}))
+    files.write("i.zip", zipped({"I/t.arrow": (files.folder / "tables-000001-00000000.arrow").read_bytes()}))
+    files.write("a.csv", CSV)
+    assert [table.table_id for table in files.read()] == ["a.csv"]
+    assert [reason for _, reason in files.report.failed] == [
+        "it belongs to an index; give the sources that the index was made of"
+    ] * 2
 
 
 def test_archives_that_cannot_be_read(files):
