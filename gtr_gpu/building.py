@@ -14,6 +14,7 @@ from torch import Tensor
 
 from gtr_gpu.clustering import kmeans
 from gtr_gpu.config import MODALITIES, Config
+from gtr_gpu.errors import GTRError
 from gtr_gpu.features.encoding_cache import EncodingCache
 from gtr_gpu.features.evidence import EVIDENCE_KINDS, evidence
 from gtr_gpu.features.heuristic import TermCounts, Vocabulary, count_terms
@@ -35,9 +36,6 @@ _CHUNK_TABLES = 1024
 # Numbers in the centroids of TF-IDF rows, which are dense: 32 MB in float32. Terms that are left out for it are rare
 # ones, which tell no clusters apart.
 _CENTROID_NUMBERS = 1 << 23
-# Rows for each cluster that TF-IDF centroids are trained on; with more, the inertia falls by a hundredth.
-_SPARSE_SAMPLE = 64
-_DENSE_SAMPLE = 256
 # Tables up to which semantic neighbours are found exactly, by all N² comparisons.
 _EXACT_NEIGHBORS = 200_000
 
@@ -83,6 +81,24 @@ class Omissions:
         self.headers_beyond_window += int((cut_names > 0).sum())
         self.names_beyond_window += int(cut_names.sum())
         self.leads_beyond_window += int(cut_lead.sum())
+
+
+def distinct(tables: Iterable[Table]) -> Iterator[Table]:
+    """Passes tables on, as long as no id comes twice.
+
+    Raises:
+        GTRError: Two tables have one id; names both places.
+    """
+    places: dict[str, str] = {}
+    for table in tables:
+        place = table.source or "a table without a source"
+        if table.table_id in places:
+            raise GTRError(
+                f"table id {table.table_id!r} comes twice, in {places[table.table_id]} and in {place}; rename one, or "
+                "leave one out; of files with one name, index the folder that holds both"
+            )
+        places[table.table_id] = place
+        yield table
 
 
 def limited(tables: Iterable[Table], config: Config, omissions: Omissions, stage: Stage) -> Iterator[Table]:
@@ -206,7 +222,7 @@ def make_clusters(
             n_starts=config.kmeans_starts,
             max_iterations=config.kmeans_iterations,
             seed=seed,
-            sample_per_cluster=_SPARSE_SAMPLE if isinstance(rows, SparseMatrix) else _DENSE_SAMPLE,
+            sample_per_cluster=config.kmeans_sample,
         )
         if result.note:
             notes.append(f"{modality} clusters: {result.note}")

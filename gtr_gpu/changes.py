@@ -17,6 +17,7 @@ from torch import Tensor
 from gtr_gpu.building import (
     Featurizer,
     Omissions,
+    distinct,
     limited,
     make_clusters,
     merge_features,
@@ -34,7 +35,6 @@ from gtr_gpu.snapshot import Clusters, Snapshot
 from gtr_gpu.storage import ENCODINGS_NAME, FileEntry, IndexFolder, Manifest, Transaction, read_arrays, write_arrays
 from gtr_gpu.storage import Segment as SegmentEntry
 from gtr_gpu.tables import Table, TableStore
-from gtr_gpu.tables.table import distinct
 
 # Changes since the last clustering, as a share of the tables, from which a rebuild pays; and segments, each of which a
 # search visits.
@@ -43,7 +43,7 @@ _REBUILD_SEGMENTS = 16
 
 # Knobs that a rebuild may change, since they need no table to be read or encoded again.
 REBUILD_KNOBS = (
-    *("n_clusters", "kmeans_starts", "kmeans_iterations", "n_typical"),
+    *("n_clusters", "kmeans_starts", "kmeans_iterations", "kmeans_sample", "n_typical"),
     *("n_neighbors", "max_common", "standardize"),
 )
 
@@ -130,9 +130,11 @@ def add(
         alive = torch.ones(segments[-1].stop, dtype=torch.bool)
         alive[removed] = False
         entries = _relate(segments, len(old.segments), drafts, old.clusters, alive, transaction, old.config, clock)
+        before, added = manifest.summary["left_out"], dataclasses.asdict(omissions)
         manifest = dataclasses.replace(
             manifest,
             segments=(*manifest.segments, *entries),
+            summary=manifest.summary | {"left_out": {name: before[name] + added[name] for name in added}},
             files=_with_tombstones(manifest.files, removed, transaction) if replaced else manifest.files,
             counts=_counts(alive, manifest.counts["clustered"], manifest.counts["changed"] + len(new_ids)),
         )
@@ -178,7 +180,7 @@ def rebuild(
     open_snapshot: Callable[[Manifest], Snapshot],
     config: Config | None,
     *,
-    seed: int,
+    seed: int | None,
     progress: Progress | None,
 ) -> ChangeReport:
     """Merges segments, forgets removed tables, and clusters and relates anew, without encoding again."""
@@ -202,6 +204,7 @@ def rebuild(
                 stage.advance(len(rows))
         manifest = dataclasses.replace(manifest, config=config.to_json(), files={}, segments=())
         left_out = manifest.summary["left_out"]
+        seed = manifest.summary["seed"] if seed is None else seed
         _cluster_and_commit(manifest, drafts, transaction, config, seed, clock, left_out)
     return ChangeReport(left_out=left_out, seconds=clock.seconds)
 

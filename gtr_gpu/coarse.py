@@ -22,6 +22,8 @@ from gtr_gpu.snapshot import Snapshot
 # Queries whose pools are gathered and multiplied at once: a few products too many cost less than to gather a table's
 # features for each query that asks for it.
 _QUERIES_TOGETHER = 16
+# Tables in those pools at most, which bounds the memory for their features.
+_POOLED_TOGETHER = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ def find_candidates(queries: QueryFeatures, snapshot: Snapshot, config: Config, 
         queries: B questions; the caller bounds B, since lexical and flat scores take `[B, N]` numbers.
         snapshot: The corpus.
         config: `coarse`, `n_probe`, `modalities`, `n_seeds`, `hops`, `personalization` and their kin.
-        k: How many results will be asked for; at least as many candidates are kept, if there are so many.
+        k: How many results will be asked for; at least as many candidates are kept, unless probed clusters hold fewer.
     """
     n_seeds = max(config.n_seeds, k) if config.n_seeds else snapshot.n_tables
     if uses_clusters(snapshot, config):
@@ -81,20 +83,13 @@ def _from_all(queries: QueryFeatures, snapshot: Snapshot, config: Config, n_seed
 
 def _from_clusters(queries: QueryFeatures, snapshot: Snapshot, config: Config, n_seeds: int) -> Candidates:
     """Scores the members of the clusters that each query probes, and the tables that share most words with it."""
-    hypergraph = snapshot.hypergraph
-    pools = []
-    for modality in config.modalities:
-        hyperedges = hypergraph.hyperedge_range(modality)
-        scores = _cluster_scores(queries, snapshot, config, modality)
-        probed = probe(scores.cpu(), [range(len(hyperedges))], config.n_probe)
-        probed = Ragged(probed.values + hyperedges.start, probed.offsets)
-        pools.append(members_of(probed, hypergraph.members))
+    pools = [_probed(queries, snapshot, config)]
     semantic = lexical = by_words = None
     if config.personalization != "semantic":
         by_words = snapshot.lexical_scores(queries.terms, config)
         if config.query_features == "native" and "heuristic" in config.modalities:
-            best = _best(by_words.masked_fill(~snapshot.alive.to(snapshot.device), -torch.inf), n_seeds)
-            pools.append(best.tables.to("cpu"))
+            unfit = ~snapshot.alive.to(snapshot.device) | (by_words <= 0)
+            pools.append(_best(by_words.masked_fill(unfit, -torch.inf), n_seeds).tables.to("cpu"))
     pool = union(pools).to(snapshot.device)
     owner = pool.segment_ids()
     if by_words is not None:
@@ -105,6 +100,18 @@ def _from_clusters(queries: QueryFeatures, snapshot: Snapshot, config: Config, n
     order, positions = segment_top_k_ragged(scores, pool.values, pool.offsets, n_seeds)
     positions = torch.sort(positions).values
     return Candidates(Ragged(pool.values[positions], order.offsets), scores[positions])
+
+
+def _probed(queries: QueryFeatures, snapshot: Snapshot, config: Config) -> Ragged:
+    """The tables of the clusters that each query probes, on the CPU."""
+    hypergraph = snapshot.hypergraph
+    pools = []
+    for modality in config.modalities:
+        hyperedges = hypergraph.hyperedge_range(modality)
+        scores = _cluster_scores(queries, snapshot, config, modality).cpu()
+        probed = probe(scores, [range(len(hyperedges))], config.n_probe)
+        pools.append(members_of(Ragged(probed.values + hyperedges.start, probed.offsets), hypergraph.members))
+    return union(pools)
 
 
 def _cluster_scores(queries: QueryFeatures, snapshot: Snapshot, config: Config, modality: str) -> Tensor:
@@ -148,12 +155,15 @@ def _own_features(queries: QueryFeatures, snapshot: Snapshot, modality: str) -> 
 def _pair_cosines(semantic: Tensor, pool: Ragged, snapshot: Snapshot) -> Tensor:
     """The cosine of each query `[B, d]` with each table of its pool, `[T]`."""
     cosines = torch.empty(pool.values.numel(), device=semantic.device)
-    for start in range(0, len(pool), _QUERIES_TOGETHER):
-        stop = min(start + _QUERIES_TOGETHER, len(pool))
+    start = 0
+    while start < len(pool):
+        room = int(torch.searchsorted(pool.offsets, pool.offsets[start] + _POOLED_TOGETHER, right=True)) - 1
+        stop = min(max(room, start + 1), start + _QUERIES_TOGETHER)
         part = pool.slice(start, stop)
         tables, places = torch.unique(part.values, return_inverse=True)
         products = semantic[start:stop] @ snapshot.semantic(tables).T
         cosines[int(pool.offsets[start]) : int(pool.offsets[stop])] = products[part.segment_ids(), places]
+        start = stop
     return cosines
 
 

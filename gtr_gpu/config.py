@@ -85,6 +85,9 @@ class Config:
     n_clusters: int = _knob(0, "build", "clusters of each modality; 0 takes the square root of N", symbol="K", low=0)
     kmeans_starts: int = _knob(3, "build", "starts of k-means, of which the best is kept", low=1, high=100)
     kmeans_iterations: int = _knob(25, "build", "rounds of one start of k-means at most", low=1)
+    kmeans_sample: int = _knob(
+        64, "build", "tables for each cluster, drawn at random, that centroids are trained on; 0 takes all", low=0
+    )
     n_typical: int = _knob(20, "build", "typical nodes of a cluster", symbol="k", low=1)
 
     # Neighbour graph
@@ -240,6 +243,7 @@ PRESETS: dict[str, dict[str, Value]] = {
         "n_clusters": 10,
         "kmeans_starts": 10,
         "kmeans_iterations": 300,
+        "kmeans_sample": 0,
         "n_typical": 100,
         "coarse": "clusters",
         "modalities": MODALITIES,

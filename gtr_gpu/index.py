@@ -157,7 +157,7 @@ class GTRIndex:
         config = snapshot.config.searching_as(config) if config else snapshot.config
         features, notes = self._reader.read(queries, self.encoder, snapshot, config, uses_clusters(snapshot, config))
         if k > snapshot.n_alive:
-            notes.append(f"k is {k}, but the index holds {snapshot.n_alive} tables; all of them are returned")
+            notes.append(f"k is {k}, but the index holds {snapshot.n_alive} table{'s' * (snapshot.n_alive != 1)}")
         n_found = min(k, snapshot.n_alive)
         width = max(snapshot.n_tables, _LEAST_WIDTH)
         step = max(1, config.batch_megabytes * 2**20 // (4 * _SCORE_BUFFERS * width))
@@ -168,6 +168,9 @@ class GTRIndex:
         if not batches:
             return _nothing(k, edges, notes)
         result = SearchResult.merge(batches)
+        short = int((result.ids[:, n_found - 1] < 0).sum())
+        if short:
+            notes.append(f"{short:,} questions probed clusters of fewer tables than were asked for; raise n_probe")
         result.notes.extend(notes)
         return result
 
@@ -209,12 +212,14 @@ class GTRIndex:
         self._reopen()
         return report
 
-    def rebuild(self, *, config: Config | None = None, seed: int = 0, progress: Progress | None = None) -> ChangeReport:
+    def rebuild(
+        self, *, config: Config | None = None, seed: int | None = None, progress: Progress | None = None
+    ) -> ChangeReport:
         """Merges segments and clusters and relates all tables anew, without encoding again.
 
         Args:
             config: May differ from the index's in its search knobs and in `changes.REBUILD_KNOBS`.
-            seed: Of the starts of k-means.
+            seed: Of the starts of k-means; that of the build where it is left out.
             progress: Where to report.
 
         Raises:
@@ -241,7 +246,7 @@ class GTRIndex:
 
     @property
     def summary(self) -> Mapping[str, Any]:
-        """What the last build reported: what it read only in part (`left_out`), notes, seconds by stage."""
+        """What was read only in part (`left_out`), and of the last build notes, seed and seconds by stage."""
         return self._manifest.summary
 
     @property
@@ -297,10 +302,10 @@ class GTRIndex:
             "path": str(self.path),
             "tables": snapshot.n_alive,
             "removed": snapshot.n_tables - snapshot.n_alive,
-            "terms": len(snapshot.vocabulary),
+            "terms": int((snapshot.document_frequency > 0).sum()),
             "segments": len(manifest.segments),
             "clusters": {modality: len(snapshot.clusters.centroids(modality)) for modality in MODALITIES},
-            "edges": {kind: int((edges.ids >= 0).sum()) for kind, edges in snapshot.out_edges.items()},
+            "edges": {kind: int((edges.ids[snapshot.alive] >= 0).sum()) for kind, edges in snapshot.out_edges.items()},
             "search": "clusters" if clusters else "flat",
             "how": how,
             "encoder": manifest.encoder,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+
+# Said once by torch of the products that the walk uses, in programs whose users can't do anything about it.
+warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta state", UserWarning)
 
 INDEX_DTYPE = torch.int32
 OFFSET_DTYPE = torch.int64

@@ -23,6 +23,9 @@ from gtr_gpu.segment import Arrays, Segment
 from gtr_gpu.storage import IndexFolder, Manifest, read_arrays
 from gtr_gpu.tables import Table, TableStore
 
+# Neighbour graphs that are kept for searches to come, one for each set of weights.
+_KEPT_GRAPHS = 4
+
 
 @dataclass(frozen=True)
 class Clusters:
@@ -34,7 +37,7 @@ class Clusters:
         heuristic: Centroids over the terms below, `[K, T]`, float32.
         mean: Subtracted from structural features, `[s]`, float32.
         scale: Structural features are divided by it, `[s]`, float32.
-        terms: The terms that heuristic features use, `[T]`, int32, rising.
+        terms: The terms that heuristic features use, `[T]`, int64, rising.
         document_frequency: In how many tables each of those terms was, `[T]`, int64.
         n_documents: How many tables there were.
         sublinear: Whether a repeated word counts 1 + ln(count) times.
@@ -119,16 +122,21 @@ class Snapshot:
                 f"{folder.path} was written by gtr-gpu {manifest.library_version} with a setting that this library "
                 f"doesn't take ({error}); use that version or a newer one"
             ) from None
-        segments: list[Segment] = []
-        for entry in manifest.segments:
-            files = {role: folder.file(file) for role, file in entry.files.items()}
-            start = segments[-1].stop if segments else 0
-            tables = TableStore.open(files["tables"])
-            segments.append(Segment(tables, read_arrays(files["features"]), read_arrays(files["relations"]), start))
-        clusters = Clusters.from_arrays(read_arrays(folder.file(manifest.files["clusters"])))
-        removed = torch.empty(0, dtype=torch.int64)
-        if "tombstones" in manifest.files:
-            removed = read_arrays(folder.file(manifest.files["tombstones"]))["rows"]
+        try:
+            segments: list[Segment] = []
+            for entry in manifest.segments:
+                files = {role: folder.file(file) for role, file in entry.files.items()}
+                start = segments[-1].stop if segments else 0
+                tables = TableStore.open(files["tables"])
+                segments.append(Segment(tables, read_arrays(files["features"]), read_arrays(files["relations"]), start))
+            clusters = Clusters.from_arrays(read_arrays(folder.file(manifest.files["clusters"])))
+            removed = torch.empty(0, dtype=torch.int64)
+            if "tombstones" in manifest.files:
+                removed = read_arrays(folder.file(manifest.files["tombstones"]))["rows"]
+        except KeyError as error:
+            raise IndexFormatError(
+                f"{folder.path} lacks {error}, which this library needs; build the index anew from its sources"
+            ) from None
         return cls(config, segments, clusters, removed, device)
 
     @cached_property
@@ -200,6 +208,8 @@ class Snapshot:
             if key not in self._graphs:
                 edges = {kind: found.above(config.similarity_floor) for kind, found in self.out_edges.items()}
                 graph = merge_graph(edges, weights, config.sharpening, self.n_tables, self.alive)
+                while len(self._graphs) >= _KEPT_GRAPHS:
+                    del self._graphs[next(iter(self._graphs))]
                 self._graphs[key] = graph.to(self.device)
             return self._graphs[key]
 

@@ -133,7 +133,7 @@ def test_more_than_there_is(index):
     assert [len(names) for names in result.table_ids] == [58, 58]
     assert (result.ids[:, 58:] == -1).all() and (result.scores[:, 58:] == -torch.inf).all()
     assert (result.ids[:, :58] >= 0).all() and torch.isfinite(result.scores[:, :58]).all()
-    assert result.notes == ["k is 100, but the index holds 58 tables; all of them are returned"]
+    assert result.notes == ["k is 100, but the index holds 58 tables"]
 
 
 def test_k_above_the_seeds(index):
@@ -154,6 +154,9 @@ def test_fewer_candidates_than_k(index):
     for row, n in enumerate(result.candidates.tolist()):
         assert len(result.table_ids[row]) == n
         assert (result.ids[row, n:] == -1).all() and (result.scores[row, n:] == -torch.inf).all()
+    assert result.notes == [
+        f"{len(QUERIES)} questions probed clusters of fewer tables than were asked for; raise n_probe"
+    ]
 
 
 @pytest.mark.parametrize("edges", [True, False])
@@ -351,7 +354,7 @@ def test_what_info_says(index, path):
     assert sum(info["bytes"].values()) == sum(
         file.stat().st_size for file in path.iterdir() if file.suffix in (".arrow", ".safetensors")
     )
-    assert info["terms"] == len({word for table in TABLES for word in words_of(table)})
+    assert info["terms"] == len({word for table in index for word in words_of(table)})
     assert set(info["clusters"]) == set(MODALITIES) and info["clusters"]["semantic"] == 6
 
 

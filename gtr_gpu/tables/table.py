@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-
-from gtr_gpu.errors import GTRError
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,21 +34,3 @@ class Table:
     def __post_init__(self) -> None:
         if self.n_rows < len(self.rows):
             object.__setattr__(self, "n_rows", len(self.rows))
-
-
-def distinct(tables: Iterable[Table]) -> Iterator[Table]:
-    """Passes tables on, as long as no id comes twice.
-
-    Raises:
-        GTRError: Two tables have one id; names both places.
-    """
-    places: dict[str, str] = {}
-    for table in tables:
-        place = table.source or "a table without a source"
-        if table.table_id in places:
-            raise GTRError(
-                f"table id {table.table_id!r} comes twice, in {places[table.table_id]} and in {place}; rename one, or "
-                "index a folder that holds both"
-            )
-        places[table.table_id] = place
-        yield table
