@@ -7,6 +7,7 @@ import os
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +25,31 @@ _TEMPORARY_SUFFIX = ".encodings-tmp"
 _STALE_SECONDS = 60.0
 
 
+@dataclass(frozen=True)
+class _Run:
+    """Sorted keys and where their vectors are.
+
+    Attributes:
+        keys: Both halves of K keys, int64 `[2, K]`, sorted by the first.
+        places: The number of each one's shard and its row there, int64 `[2, K]`.
+    """
+
+    keys: npt.NDArray[np.int64]
+    places: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.keys[0])
+
+
 class EncodingCache:
     """A folder of immutable shards, each a safetensors file of sorted keys and their vectors.
 
     A shard is written under a temporary name, synced and then renamed: a process killed at any moment leaves whole
-    shards and at most one temporary file, which the next one ignores and removes. Several processes may use one folder.
+    shards and at most one temporary file, which the next one ignores and removes. Several processes may use one folder,
+    and so may several encoders, whose keys differ.
+
+    The keys of all shards are held as few sorted runs, each more than twice as long as the next, so that a key is
+    sorted anew a logarithmic number of times however many shards there come to be.
     """
 
     def __init__(self, folder: Path | str, shard_seconds: float = 5.0, shard_rows: int = 32_768) -> None:
@@ -36,7 +57,7 @@ class EncodingCache:
 
         Args:
             folder: Where the shards are.
-            shard_seconds: New encodings are written when the last shard is this old: the work that a crash may lose.
+            shard_seconds: New encodings are written when the first of them is this old: the work that a crash may lose.
             shard_rows: They are also written when there are this many: the memory that they may take.
         """
         self.folder = Path(folder)
@@ -44,40 +65,38 @@ class EncodingCache:
         self._shard_seconds = shard_seconds
         self._shard_rows = shard_rows
         self._pending: dict[bytes, Tensor] = {}
-        self._written_at = time.monotonic()
+        self._pending_since = 0.0
         self._vectors: list[Tensor] = []
-        self._keys = np.empty((0, 2), dtype=np.int64)
-        self._places = np.empty((0, 2), dtype=np.int64)
+        self._runs: list[_Run] = []
         self._sweep()
         self._open([path for path in sorted(self.folder.iterdir()) if path.suffix == _SHARD_SUFFIX])
 
     def __len__(self) -> int:
         """The number of encodings, written or not."""
-        return len(self._keys) + len(self._pending)
+        return sum(map(len, self._runs)) + len(self._pending)
 
     def lookup(self, keys: Sequence[bytes]) -> tuple[Tensor, Tensor]:
-        """Finds encodings.
+        """Finds encodings, those that aren't written yet too.
 
         Args:
-            keys: K keys of 16 bytes.
+            keys: K keys of 16 bytes, of one encoder.
 
         Returns:
             Which keys are known, bool `[K]`; and the vectors of those, float32 `[F, d]`, in their order (`[0, 0]`
-            where the cache is empty).
+            where none is).
         """
-        self.flush()
         wanted = _as_numbers(keys)
-        if not len(self._keys) or not len(wanted):
-            return torch.zeros(len(wanted), dtype=torch.bool), torch.empty(0, 0)
-        positions = np.searchsorted(self._keys[:, 0], wanted[:, 0]).clip(max=len(self._keys) - 1)
-        # The first half of a key decides; two keys that share it are a miss of one of them, which costs one encoding.
-        found = (self._keys[positions] == wanted).all(axis=1)
-        places = self._places[positions[found]]
-        vectors = torch.empty(len(places), self._vectors[0].shape[1])
-        for shard in np.unique(places[:, 0]):
-            here = places[:, 0] == shard
-            vectors[torch.from_numpy(here)] = self._vectors[shard][torch.from_numpy(places[here, 1])]
-        return torch.from_numpy(found), vectors
+        vectors: dict[int, Tensor] = {row: self._pending[key] for row, key in enumerate(keys) if key in self._pending}
+        for run in self._runs:
+            positions = np.searchsorted(run.keys[0], wanted[0]).clip(max=len(run) - 1)
+            # The first half of a key decides; two keys that share it are a miss of one of them, which costs one
+            # encoding.
+            rows = (run.keys[:, positions] == wanted).all(axis=0).nonzero()[0]
+            for row, shard, place in zip(rows.tolist(), *run.places[:, positions[rows]].tolist(), strict=True):
+                vectors[row] = self._vectors[shard][place]
+        found = torch.zeros(len(keys), dtype=torch.bool)
+        found[list(vectors)] = True
+        return found, torch.stack([vectors[row] for row in sorted(vectors)]) if vectors else torch.empty(0, 0)
 
     def store(self, keys: Sequence[bytes], vectors: Tensor) -> None:
         """Takes new encodings; they are written from time to time.
@@ -86,8 +105,10 @@ class EncodingCache:
             keys: K keys of 16 bytes.
             vectors: Their vectors, float32 `[K, d]`, on the CPU.
         """
+        if not self._pending:
+            self._pending_since = time.monotonic()
         self._pending.update(zip(keys, vectors, strict=True))
-        if len(self._pending) >= self._shard_rows or time.monotonic() - self._written_at >= self._shard_seconds:
+        if len(self._pending) >= self._shard_rows or time.monotonic() - self._pending_since >= self._shard_seconds:
             self.flush()
 
     def flush(self) -> None:
@@ -96,12 +117,11 @@ class EncodingCache:
             path = self._write(_as_numbers(list(self._pending)), torch.stack(list(self._pending.values())))
             self._pending.clear()
             self._open([path])
-        self._written_at = time.monotonic()
 
     def _write(self, keys: npt.NDArray[np.int64], vectors: Tensor) -> Path:
         from safetensors.torch import save
 
-        content = save({"keys": torch.from_numpy(keys), "vectors": vectors.float().contiguous()})
+        content = save({"keys": torch.from_numpy(keys.T.copy()), "vectors": vectors.float().contiguous()})
         name = uuid.uuid4().hex
         temporary, path = self.folder / (name + _TEMPORARY_SUFFIX), self.folder / (name + _SHARD_SUFFIX)
         try:
@@ -124,23 +144,31 @@ class EncodingCache:
                 logger.debug("%s was removed by another process", path)
 
     def _open(self, paths: Sequence[Path]) -> None:
-        """Maps shards into memory and merges their keys into the sorted ones."""
-        keys, places = [self._keys], [self._places]
+        """Maps shards into memory and merges their keys into the sorted runs."""
+        new = []
         for path in paths:
-            shard = _read_shard(path, self._vectors[0].shape[1] if self._vectors else None)
+            shard = _read_shard(path)
             if shard is None:
                 continue
-            shard_keys, vectors = shard
-            keys.append(shard_keys)
-            places.append(np.stack([np.full(len(shard_keys), len(self._vectors)), np.arange(len(shard_keys))], axis=1))
+            keys, vectors = shard
+            places = np.stack([np.full(len(vectors), len(self._vectors)), np.arange(len(vectors))])
             self._vectors.append(vectors)
-        if len(keys) > 1:
-            merged, merged_places = np.concatenate(keys), np.concatenate(places)
-            order = np.argsort(merged[:, 0], kind="stable")
-            self._keys, self._places = merged[order], merged_places[order]
+            new.append(_Run(keys, places))
+        if not new:
+            return
+        self._runs.append(_merged(new))
+        while len(self._runs) > 1 and len(self._runs[-2]) <= 2 * len(self._runs[-1]):
+            self._runs[-2:] = [_merged(self._runs[-2:])]
 
 
-def _read_shard(path: Path, dimension: int | None) -> tuple[npt.NDArray[np.int64], Tensor] | None:
+def _merged(runs: Sequence[_Run]) -> _Run:
+    keys = np.concatenate([run.keys for run in runs], axis=1)
+    places = np.concatenate([run.places for run in runs], axis=1)
+    order = np.argsort(keys[0], kind="stable")
+    return _Run(keys.take(order, axis=1), places.take(order, axis=1))
+
+
+def _read_shard(path: Path) -> tuple[npt.NDArray[np.int64], Tensor] | None:
     from safetensors import SafetensorError, safe_open
 
     try:
@@ -150,12 +178,12 @@ def _read_shard(path: Path, dimension: int | None) -> tuple[npt.NDArray[np.int64
         logger.warning("the encoding cache's file %s can't be read and is ignored: %s", path, error)
         return None
     fits = keys.ndim == vectors.ndim == 2 and keys.shape == (vectors.shape[0], 2) and keys.dtype == torch.int64
-    if not fits or vectors.dtype != torch.float32 or (dimension is not None and vectors.shape[1] != dimension):
-        logger.warning("the encoding cache's file %s doesn't hold encodings of this shape and is ignored", path)
+    if not fits or not len(keys) or vectors.dtype != torch.float32:
+        logger.warning("the encoding cache's file %s doesn't hold encodings and is ignored", path)
         return None
-    return keys.numpy(), vectors
+    return np.ascontiguousarray(keys.numpy().T), vectors
 
 
 def _as_numbers(keys: Sequence[bytes]) -> npt.NDArray[np.int64]:
-    """Keys as two int64 each, `[K, 2]`."""
-    return np.frombuffer(b"".join(keys), dtype="<i8").reshape(-1, 2).astype(np.int64)
+    """Both halves of keys, `[2, K]`."""
+    return np.frombuffer(b"".join(keys), dtype="<i8").reshape(-1, 2).T.astype(np.int64)

@@ -124,7 +124,8 @@ class Encoder:
 
         Args:
             texts: The N tables' texts, from `table_text`.
-            cache: Known encodings are taken from it and new ones written to it as they are made.
+            cache: Known encodings are taken from it and new ones stored in it as they are made; the caller flushes it
+                at the end.
             stage: Is advanced by one for each table that is done.
 
         Returns:
@@ -192,9 +193,10 @@ class Encoder:
                 if cache is not None:
                     cache.store([keys[row] for row in rows.tolist()], encoded)
                 stage.advance(rows.numel())
-        finally:
+        except BaseException:
             if cache is not None:
                 cache.flush()
+            raise
         return vectors[same_as]
 
     def _keys(self, tokens: Ragged) -> list[bytes]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from gtr_gpu.features import encoding_cache
 from gtr_gpu.features.encoding_cache import EncodingCache
@@ -54,8 +55,8 @@ def test_an_empty_cache_knows_nothing(tmp_path):
 def test_pending_encodings_are_found_before_they_are_due(tmp_path):
     cache = EncodingCache(tmp_path, shard_seconds=1e9)
     cache.store([key(5)], vectors_of([5]))
+    assert_holds(cache, [5], others=[6])
     assert not list(tmp_path.iterdir())
-    assert_holds(cache, [5])
 
 
 def test_shards_are_written_when_enough_or_when_time_has_passed(tmp_path):
@@ -81,16 +82,39 @@ def test_a_damaged_shard_is_ignored_with_a_warning(tmp_path, caplog, damage):
     assert_holds(cache, [3], others=[1, 2])
 
 
-def test_a_shard_of_another_width_is_ignored(tmp_path, caplog):
-    cache = filled(tmp_path, [1])
-    other = EncodingCache(tmp_path / "other")
-    other.store([key(2)], torch.ones(1, 7))
-    other.flush()
-    (shard,) = (tmp_path / "other").iterdir()
-    shard.rename(tmp_path / ("z" + shard.name))
+def test_what_is_not_a_shard_is_ignored_with_a_warning(tmp_path, caplog):
+    save_file({"keys": torch.zeros(3, 2, dtype=torch.int64), "vectors": torch.ones(2, 7)}, tmp_path / "x.encodings")
     cache = EncodingCache(tmp_path)
-    assert "shape" in caplog.text
-    assert_holds(cache, [1], others=[2])
+    assert "doesn't hold encodings" in caplog.text
+    assert len(cache) == 0
+
+
+def test_encoders_of_different_widths_share_a_folder(tmp_path):
+    filled(tmp_path, [1])
+    cache = EncodingCache(tmp_path, shard_seconds=1e9)
+    cache.store([key("wide")], torch.ones(1, 7))
+    for held in (cache, filled(tmp_path, [2]), EncodingCache(tmp_path)):
+        assert_holds(held, [1], others=[3])
+        cache.flush()
+    found, vectors = EncodingCache(tmp_path).lookup([key(8), key("wide")])
+    assert found.tolist() == [False, True]
+    assert torch.equal(vectors, torch.ones(1, 7))
+
+
+def test_keys_are_not_sorted_anew_for_each_shard(tmp_path, monkeypatch):
+    merge, sizes = encoding_cache._merged, []
+
+    def counted(runs):
+        sizes.append(sum(map(len, runs)))
+        return merge(runs)
+
+    monkeypatch.setattr(encoding_cache, "_merged", counted)
+    cache = EncodingCache(tmp_path, shard_rows=1)
+    for number in range(256):
+        cache.store([key(number)], vectors_of([number]))
+    assert sum(sizes) < 256 * 2 * 8, "each doubling of the longest run sorts it once or twice"
+    assert len(cache._runs) <= 9
+    assert_holds(cache, list(range(256)), others=[-1])
 
 
 def test_a_failed_write_leaves_no_file_and_keeps_the_encodings(tmp_path, monkeypatch):

@@ -184,12 +184,23 @@ def test_an_interrupted_build_goes_on_where_it_was(encoder, monkeypatch, tmp_pat
             encoder.encode_tables(texts, EncodingCache(tmp_path))
         done = sum(rows)
     rows = counting(encoder, monkeypatch)
-    again = encoder.encode_tables(texts, EncodingCache(tmp_path))
+    cache = EncodingCache(tmp_path)
+    again = encoder.encode_tables(texts, cache)
+    cache.flush()
     assert 5 <= done < 12
     assert sum(rows) == 12 - done
     torch.testing.assert_close(again.vectors, expected, atol=1e-5, rtol=0)
     encoder.encode_tables(texts[::-1], EncodingCache(tmp_path))
     assert sum(rows) == 12 - done
+
+
+def test_encodings_are_written_when_they_are_due_and_not_at_each_call(encoder, monkeypatch, tmp_path):
+    cache = EncodingCache(tmp_path, shard_seconds=1e9)
+    rows = counting(encoder, monkeypatch)
+    for number in (1, 2, 1):
+        encoder.encode_tables([TableText(f"Table number {number}.", [], [], 0), TEXTS[0]], cache)
+    assert sum(rows) == 3
+    assert not list(tmp_path.iterdir())
 
 
 def test_progress_counts_every_table(encoder, tmp_path):
