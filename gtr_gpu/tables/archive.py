@@ -20,10 +20,14 @@ MAX_CELLS = 50_000_000
 # Small things may be packed however well.
 _HARMLESS = 64 << 20
 
-# A column beyond Z; 26 columns of the most rows that a sheet can have are no danger.
-_WIDE = re.compile(rb" r=.[A-Z]{2}")
-# Cells with something in them; empty ones that are only formatted take no place.
-_CELL = re.compile(rb"""<(?:\w+:)?c\s(?:[^>]*\s)?r=["']([A-Z]{1,3})(\d{1,9})["'](?:[^>]*[^/>])?>(?=[^<]|<[^/])""")
+# A cell as the programs write it, and one that says its place in another way.
+_PLAIN = re.compile(rb'<c r="([A-Z]{1,3})(\d{1,7})"[ />]')
+_ODD = re.compile(rb"""<(?:[^\s<>/"'=]+:c|c(?! r="[A-Z]{1,3}\d{1,7}"[ />]))(?=[\s/>])""")
+# A row or a cell with its attributes, in all ways that the workbooks' reader takes, and whether it is closed at once.
+_TAG = re.compile(rb"""<(?:[^\s<>/"'=]+:)?(row|c)(?=[\s/>])((?:[^<>"']|"[^"]*"|'[^']*')*)>(?:(</)|(?=[^<]|<[^/]))""")
+_ATTRIBUTE = re.compile(rb"""([^\s=>"'/]+)\s*=\s*(?:"([^"]*)"|'([^']*)')""")
+_PLACE = re.compile(rb"([A-Za-z]*)0*(\d{1,10})")
+_MAX_TAG = 1 << 16
 
 
 def check_archive(path: Path) -> list[zipfile.ZipInfo]:
@@ -58,10 +62,8 @@ def check_extent(path: Path, members: list[zipfile.ZipInfo]) -> None:
     """
     with _damage(), zipfile.ZipFile(path) as archive:
         for member in members:
-            if not member.filename.endswith(".xml"):
-                continue
             with archive.open(member) as sheet:
-                if not any(_WIDE.search(chunk) for chunk in _chunks(sheet)):
+                if _is_small(sheet):
                     continue
             with archive.open(member) as sheet:
                 n_rows, n_columns = _extent(sheet)
@@ -72,25 +74,75 @@ def check_extent(path: Path, members: list[zipfile.ZipInfo]) -> None:
                 )
 
 
-def _extent(sheet: IO[bytes]) -> tuple[int, int]:
-    """The rows and columns of a sheet's XML, from the first used cell to the last."""
+def _is_small(sheet: IO[bytes]) -> bool:
+    """Whether all cells say their places plainly and lie, empty ones too, in a grid of a safe size: a quick look."""
     columns: set[bytes] = set()
-    first, last = 1 << 30, 0
+    rows: set[int] = set()
     for chunk in _chunks(sheet):
-        for column, row in _CELL.findall(chunk):
-            columns.add(column)
-            first, last = min(first, int(row)), max(last, int(row))
-    numbers = [sum((letter - 64) * 26**place for place, letter in enumerate(reversed(column))) for column in columns]
-    return (last - first + 1, max(numbers) - min(numbers) + 1) if numbers else (0, 0)
+        if _ODD.search(chunk):
+            return False
+        if found := _PLAIN.findall(chunk):
+            letters, digits = zip(*found, strict=True)
+            columns.update(letters)
+            rows.update(map(int, digits))
+    return not rows or (max(rows) - min(rows) + 1) * max(map(_column, columns)) <= MAX_CELLS
+
+
+def _extent(sheet: IO[bytes]) -> tuple[int, int]:
+    """The rows and columns of a sheet's XML, from the first used cell to the last, and rather too many than too few.
+
+    A cell or a row that does not say its place comes after the one before. Empty cells that are only formatted take no
+    place.
+    """
+    rows: set[int] = set()
+    columns: set[int] = set()
+    row = column = 0
+    for chunk in _chunks(sheet):
+        for tag, attributes, closed in _TAG.findall(chunk):
+            place = _place(attributes)
+            if tag == b"row":
+                row, column = place[0] if place else row + 1, 0
+                continue
+            row, column = place or (row, column + 1)
+            if not closed and not attributes.endswith(b"/"):
+                rows.add(row)
+                columns.add(column)
+        if rows:
+            rows = {min(rows), max(rows)}
+    return (max(rows) - min(rows) + 1, max(columns) - min(columns) + 1) if rows else (0, 0)
+
+
+def _place(attributes: bytes) -> tuple[int, int] | None:
+    """Row and column, from 1, that the attribute `r` of a row or a cell gives; a row's column is 0."""
+    if attributes.startswith(b' r="'):
+        value = attributes[4 : attributes.find(b'"', 4)]
+    else:
+        found = (one or other for name, one, other in _ATTRIBUTE.findall(attributes) if name == b"r")
+        value = next(found, b"")
+    place = _PLACE.match(value)
+    if place is None:
+        return None
+    return int(place.group(2)), _column(place.group(1))
+
+
+def _column(letters: bytes) -> int:
+    number = 0
+    for letter in letters.upper()[:9]:
+        number = 26 * number + letter - 64
+    return number
 
 
 def _chunks(sheet: IO[bytes]) -> Iterator[bytes]:
-    """Pieces of XML; each begins with the last tag of the one before, which may have been cut."""
+    """Pieces of XML; each begins with the last two tags of the one before, which may have been cut."""
     rest = b""
     while chunk := sheet.read(1 << 20):
         chunk = rest + chunk
         yield chunk
-        rest = chunk[chunk.rfind(b"<") :][-1024:]
+        rest = chunk[max(chunk.rfind(b"<", 0, max(chunk.rfind(b"<"), 0)), 0) :]
+        if len(rest) > _MAX_TAG:
+            if b">" not in rest[rest.rfind(b"<") :]:
+                raise UnreadableSourceError("it is damaged inside the archive (a tag without an end)")
+            rest = b""
 
 
 @contextmanager

@@ -133,12 +133,64 @@ def sparse(path):
 
 
 def damaged_sheet(path):
+    replace(path, "xl/worksheets/sheet1.xml", b"<worksheet><sheetData><row><c></row>")
+
+
+def replace(path, name, content):
     with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    members["xl/worksheets/sheet1.xml"] = b"<worksheet><sheetData><row><c></row>"
-    with zipfile.ZipFile(path, "w") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()} | {name: content}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, content in members.items():
             archive.writestr(name, content)
+
+
+# Cells so far apart that a grid of them would end the process, said in ways that the workbooks' reader understands.
+FAR = {
+    "a tab": b'<c\tr="ZZ300000"><v>1</v></c>',
+    "small letters": b'<c r="zz300000"><v>1</v></c>',
+    "spaces": b'<c r = "ZZ300000" ><v>1</v></c>',
+    "single quotes": b"<c r='ZZ300000'><v>1</v></c>",
+    "no space between": b'<c s="1"r="ZZ300000"><v>1</v></c>',
+    "zeros before": b'<c r="ZZ0000000300000"><v>1</v></c>',
+    "a sign in quotes": b"""<c x='>' y=' r="A1"' r="ZZ300000"><v>1</v></c>""",
+    "a prefix": b'<x:c r="ZZ300000"><v>1</v></x:c>',
+    "a long tag": b"<c" + b" " * 70_000 + b'r="ZZ300000"><v>1</v></c>',
+    "no places": b"<c/>" * 700 + b"<c><v>1</v></c>",
+    "more rows than sheets have": b'<c r="Z9300000"><v>1</v></c>',
+}
+
+
+@pytest.mark.parametrize("padding", [0, (1 << 20) - 120, (1 << 20) - 100])
+@pytest.mark.parametrize("cell", FAR)
+def test_cells_far_apart_are_found_however_they_are_written(files, cell, padding):
+    path = save(files, "b.xlsx", {"D": grid(("a", "b"), (1, 2))})
+    first = b'<worksheet><sheetData><row r="1"><c r="A1"><v>1</v></c></row>'
+    sheet = first + b" " * padding + b'<row r="300000">' + FAR[cell] + b"</row></sheetData></worksheet>"
+    replace(path, "xl/worksheets/sheet1.xml", sheet)
+    with pytest.raises(GTRError, match=r"sheet1\.xml in it spans [39][\d,]+ rows.*delete stray cells"):
+        files.read("b.xlsx")
+
+
+def test_a_sheet_of_another_name_is_looked_at(files):
+    path = save(files, "b.xlsx", {"D": grid(("a", "b"), (1, 2))})
+    with zipfile.ZipFile(path) as archive:
+        relations = archive.read("xl/_rels/workbook.xml.rels")
+    replace(path, "xl/_rels/workbook.xml.rels", relations.replace(b"sheet1.xml", b"sheet1.dat"))
+    far = b'<worksheet><sheetData><row r="1"><c r="A1"><v>1</v></c></row>' + FAR["a tab"] + b"</sheetData></worksheet>"
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("xl/worksheets/sheet1.dat", far)
+    with pytest.raises(GTRError, match=r"sheet1\.dat in it spans"):
+        files.read("b.xlsx")
+
+
+def test_wide_and_long_sheets_that_fit_are_read(files):
+    path = save(files, "b.xlsx", {"D": grid(("a", "b"), (1, 2))})
+    rows = b"".join(
+        b'<row r="%d"><c r = "ZZ%d"><v>%d</v></c><c><v>7</v></c></row>' % (i, i, i) for i in range(3, 60_000)
+    )
+    replace(path, "xl/worksheets/sheet1.xml", b"<worksheet><sheetData>" + rows + b"</sheetData></worksheet>")
+    table = files.read_one("b.xlsx", row_limit=2)
+    assert (table.rows, table.n_rows) == ([["3", "7"], ["4", "7"]], 59_997)
 
 
 def test_a_panic_of_the_library_is_the_files_failure(files, monkeypatch):
