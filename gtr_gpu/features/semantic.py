@@ -78,6 +78,7 @@ class Encoder:
         self.precision = precision
         self.dimension = int(model.config.hidden_size)
         self.fingerprint = fingerprint
+        self._budget = _TOKEN_BUDGET.get(device.type, _TOKEN_BUDGET["cpu"])
         self._model = model
         self._pooling = source.pooling
         self._tokenizer = _raw_tokenizer(tokenizer)
@@ -208,13 +209,12 @@ class Encoder:
         ]
 
     def _encode_missing(self, tokens: Ragged, rows: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """Batches of rows `[b]` with vectors `[b, d]`; one too large for memory is halved, and so are later ones."""
-        budget = _TOKEN_BUDGET.get(self.device.type, _TOKEN_BUDGET["cpu"])
+        """Batches of rows `[b]` with vectors `[b, d]`; one too large for memory is halved, as are all later ones."""
         for block in torch.split(rows, _SORTED_TOGETHER):
             order = torch.argsort(tokens.lengths[block], descending=True, stable=True)
             waiting = block[order]
             while waiting.numel():
-                size = max(1, budget // int(tokens.lengths[waiting[0]]))
+                size = max(1, self._budget // int(tokens.lengths[waiting[0]]))
                 batch = waiting[:size]
                 try:
                     encoded = self._forward(tokens.select(batch))
@@ -231,7 +231,7 @@ class Encoder:
                         "tokens; free some, lower max_tokens or choose a smaller encoder"
                     )
                 else:
-                    budget = int(tokens.lengths[batch[0]]) * (batch.numel() // 2)
+                    self._budget = min(self._budget, int(tokens.lengths[batch[0]]) * (batch.numel() // 2))
                     logger.info("out of memory with %d texts at once, going on with half", batch.numel())
                     if self.device.type == "cuda":
                         torch.cuda.empty_cache()

@@ -8,7 +8,6 @@ import torch
 
 from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError
-from gtr_gpu.features import semantic
 from gtr_gpu.features.encoder_source import _packaged, find_encoder
 from gtr_gpu.features.encoding_cache import EncodingCache
 from gtr_gpu.features.semantic import Encoder, choose_device
@@ -132,8 +131,12 @@ def test_memory_that_is_too_small_halves_the_batch(encoder, monkeypatch):
 
     expected = encoder.encode_tables(TEXTS).vectors
     monkeypatch.setattr(encoder, "_forward", limited)
+    monkeypatch.setattr(encoder, "_budget", encoder._budget)
     torch.testing.assert_close(encoder.encode_tables(TEXTS).vectors, expected, atol=1e-5, rtol=0)
     assert sizes[0] == 5 and sizes[1] == 2
+    sizes.clear()
+    encoder.encode_tables(TEXTS[::-1])
+    assert sizes[0] == 2, "the encoder forgot what was too much"
 
 
 @pytest.mark.parametrize("message", ["DefaultCPUAllocator: can't allocate memory: you tried", "not enough memory"])
@@ -142,6 +145,7 @@ def test_memory_for_not_even_one_text_is_one_sentence(encoder, monkeypatch, mess
         raise RuntimeError(message)
 
     monkeypatch.setattr(encoder, "_forward", failing)
+    monkeypatch.setattr(encoder, "_budget", encoder._budget)
     with pytest.raises(GTRError, match="lower max_tokens"):
         encoder.encode_tables(TEXTS)
 
@@ -177,7 +181,7 @@ def test_equal_texts_are_encoded_once(encoder, monkeypatch):
 def test_an_interrupted_build_goes_on_where_it_was(encoder, monkeypatch, tmp_path):
     texts = [TableText(f"Table number {number}.", [], [], 0) for number in range(12)]
     expected = encoder.encode_tables(texts).vectors
-    monkeypatch.setitem(semantic._TOKEN_BUDGET, "cpu", 24)
+    monkeypatch.setattr(encoder, "_budget", 24)
     with monkeypatch.context() as patch:
         rows = counting(encoder, patch, fail_after=5)
         with pytest.raises(KeyboardInterrupt):
