@@ -8,6 +8,7 @@ import itertools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +20,7 @@ from gtr_gpu.tables.report import Reading
 from gtr_gpu.tables.streams import open_text
 from gtr_gpu.tables.table import Table
 
-MAX_CELL = 1 << 26
+MAX_ROW = 1 << 26
 DELIMITERS = ",;\t|"
 _SAMPLE = 65_536
 _SPOKEN_FOR = {".tsv": "\t", ".tab": "\t", ".psv": "|"}
@@ -53,10 +54,10 @@ def read_delimited(path: Path, name: str, reading: Reading) -> Iterator[Table]:
         reading: Limits and report.
 
     Raises:
-        UnreadableSourceError: The file is empty, binary, or has a cell of more than 64 million characters.
+        UnreadableSourceError: The file is empty, binary, or has a row of more than 64 million characters.
     """
     # A limit of the whole process, which is only ever raised.
-    csv.field_size_limit(max(csv.field_size_limit(), MAX_CELL))
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_ROW))
     with open_text(path) as text:
         sample = text.read(_SAMPLE)
         complete = len(sample) < _SAMPLE
@@ -64,8 +65,7 @@ def read_delimited(path: Path, name: str, reading: Reading) -> Iterator[Table]:
         preferred = next((_SPOKEN_FOR[suffix] for suffix in Path(name.lower()).suffixes if suffix in _SPOKEN_FOR), "")
         start = said.end() if said else 0
         dialect = find_dialect(sample[start:], complete, said.group(1) if said else None, preferred)
-        lines = itertools.chain(io.StringIO(sample[start:], newline=""), text)
-        rows = _rows(_whole_lines(lines), dialect)
+        rows = _rows(_whole_lines(io.StringIO(sample[start:], newline=""), text), dialect)
         try:
             yield _to_table(rows, name, reading)
         except csv.Error as error:
@@ -96,17 +96,29 @@ def _to_table(rows: Iterator[list[str]], name: str, reading: Reading) -> Table:
 
 def _rows(lines: Iterator[str], dialect: Dialect) -> Iterator[list[str]]:
     quoting: Literal[0, 3] = csv.QUOTE_MINIMAL if dialect.quoted else csv.QUOTE_NONE
-    reader = csv.reader(lines, delimiter=dialect.delimiter, quoting=quoting, skipinitialspace=True)
-    return filter(None, reader)
+    size = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal size
+        for line in lines:
+            size += len(line)
+            if size > MAX_ROW:
+                raise csv.Error(f"a row is longer than {MAX_ROW:,} characters")
+            yield line
+
+    for row in csv.reader(counted(), delimiter=dialect.delimiter, quoting=quoting, skipinitialspace=True):
+        size = 0
+        if row:
+            yield row
 
 
-def _whole_lines(lines: Iterator[str]) -> Iterator[str]:
-    """Joins the line that the end of the sample cut in two."""
+def _whole_lines(sample: io.StringIO, text: io.TextIOWrapper) -> Iterator[str]:
+    """The lines of the sample and of what follows, the one between them whole; of an endless one only the beginning."""
     rest = ""
-    for line in lines:
+    for line in itertools.chain(*(iter(partial(part.readline, MAX_ROW + 1), "") for part in (sample, text))):
         line = rest + line
         rest = ""
-        if line.endswith(("\n", "\r")):
+        if line.endswith(("\n", "\r")) or len(line) > MAX_ROW:
             yield line
         else:
             rest = line

@@ -13,7 +13,8 @@ from gtr_gpu.tables.report import Reading
 from gtr_gpu.tables.streams import open_binary
 from gtr_gpu.tables.table import Table
 
-MAX_LINE = 1 << 28
+# As Python objects, a line takes up to twenty times its bytes.
+MAX_LINE = 1 << 26
 
 # Everything else is metadata, which no method reads; above all questions, pages and origins, which are labels.
 _TEXT_FIELDS = frozenset({"table_id", "table_idx", "caption", "description", "header", "rows", "table", "n_rows"})
@@ -32,14 +33,16 @@ def read_jsonl(path: Path, name: str, reading: Reading) -> Iterator[Table]:
         reading: Limits and report.
 
     Raises:
-        UnreadableSourceError: A line of more than 256 MB, or a file that is not text.
+        UnreadableSourceError: A line of more than 64 MB, or a file that is not text.
     """
     with open_binary(path) as stream:
         number = 0
         while line := stream.readline(MAX_LINE):
             number += 1
             if len(line) >= MAX_LINE and not line.endswith(b"\n"):
-                raise UnreadableSourceError(f"line {number} is longer than {MAX_LINE >> 20} MB")
+                raise UnreadableSourceError(
+                    f"line {number} is longer than {MAX_LINE >> 20} MB; give so large a table as CSV or Parquet"
+                )
             if not line.strip():
                 continue
             place = f"{name}:{number}"

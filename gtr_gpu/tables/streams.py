@@ -17,6 +17,8 @@ from gtr_gpu.errors import UnreadableSourceError
 
 _SAMPLE = 65_536
 _CHUNK = 1 << 20
+# What `zstd --long` asks for; a larger window would be memory that a small file can claim.
+_MAX_WINDOW = 1 << 27
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -66,7 +68,7 @@ def open_binary(path: Path) -> IO[bytes]:
     if kind == "zstd":
         import zstandard
 
-        decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 31)
+        decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
         reader = decompressor.stream_reader(path.open("rb"), read_across_frames=True, closefd=True)
         return io.BufferedReader(cast(io.RawIOBase, reader), _CHUNK)
     return path.open("rb")
@@ -91,6 +93,10 @@ def readable() -> Iterator[None]:
         raise UnreadableSourceError((error.strerror or str(error)).lower()) from None
     except Exception as error:
         if type(error).__name__ == "ZstdError":
+            if "too much memory" in str(error):
+                raise UnreadableSourceError(
+                    "it was compressed with a window of more than 128 MB; compress it with `zstd --long=27` at most"
+                ) from None
             raise UnreadableSourceError(f"its compressed data are damaged ({error})") from None
         raise
 

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gtr_gpu.errors import GTRError
+from gtr_gpu.tables import delimited
 from gtr_gpu.tables.delimited import find_dialect
 
 PEOPLE = "name,age,city\nAnn,31,Köln\nBob,27,東京\nEve,44,القاهرة\n"
@@ -161,6 +162,42 @@ def test_what_is_not_text(files, content, reason):
 def test_a_very_long_cell(files):
     files.write("t.csv", f"a,b\n{'x' * 10_000},{'y' * 1_000_000}\n")
     assert [len(cell) for cell in files.read_one("t.csv").rows[0]] == [10_000, 1_000_000]
+
+
+@pytest.mark.parametrize("text", ["x" * (40 << 20), '"a","x\ny",' * (1 << 18)], ids=["a line", "a row of many lines"])
+@pytest.mark.parametrize(("name", "pack"), [("t.csv.gz", gzip.compress), ("t.csv.zst", zstandard.compress)])
+def test_an_endless_row_is_not_read_whole(files, monkeypatch, text, name, pack):
+    monkeypatch.setattr(delimited, "MAX_ROW", 1 << 20)
+    longest = 0
+    whole_lines = delimited._whole_lines
+
+    def watched(*parts):
+        nonlocal longest
+        for line in whole_lines(*parts):
+            longest = max(longest, len(line))
+            yield line
+
+    monkeypatch.setattr(delimited, "_whole_lines", watched)
+    files.write(name, pack(b"a,b\n" + text.encode()))
+    with pytest.raises(GTRError, match="a row is longer than 1,048,576 characters"):
+        files.read()
+    assert longest < 2 << 20
+
+
+def test_a_row_that_the_sample_cuts_is_whole(files):
+    rows = [["a", "b"], *(["x" * 700, f'"{i}\n"'] for i in range(200))]
+    text = io.StringIO()
+    csv.writer(text).writerows(rows)
+    files.write("t.csv", text.getvalue())
+    assert [row[0] for row in files.read_one("t.csv").rows] == ["x" * 700] * 200
+
+
+def test_a_zstandard_window_that_takes_too_much_memory(files):
+    parameters = zstandard.ZstdCompressionParameters(window_log=28)
+    stream = zstandard.ZstdCompressor(compression_params=parameters).compressobj()
+    files.write("t.csv.zst", stream.compress(PEOPLE.encode()) + stream.flush())
+    with pytest.raises(GTRError, match=r"window of more than 128 MB; compress it with"):
+        files.read()
 
 
 def test_very_many_columns(files):

@@ -7,6 +7,7 @@ import pytest
 import zstandard
 
 from gtr_gpu.errors import GTRError
+from gtr_gpu.tables import jsonl
 
 OURS = {"table_id": "t1", "caption": "C", "header": ["a", "", "a"], "rows": [["1", "2"], [3, None, "x\ny", 4.0]]}
 
@@ -79,6 +80,15 @@ def test_lone_surrogates_and_nul(files):
     files.write("t.jsonl", '{"table_id": "\\ud800", "caption": "a\\u0000b", "header": ["\\udfff"], "rows": []}')
     table = files.read_one("t.jsonl")
     assert (table.table_id, table.caption, table.header) == ("\ufffd", "ab", ["\ufffd"])
+
+
+def test_an_endless_line(files, monkeypatch):
+    assert jsonl.MAX_LINE == 64 << 20
+    monkeypatch.setattr(jsonl, "MAX_LINE", 1 << 20)
+    files.write("t.jsonl.gz", gzip.compress(lines(OURS).encode() + b"[" + b"[]," * (1 << 20)))
+    assert len(files.read()) == 1
+    ((_, reason),) = files.report.failed
+    assert reason == "line 2 is longer than 1 MB; give so large a table as CSV or Parquet"
 
 
 def test_a_binary_file(files):
