@@ -43,8 +43,8 @@ _logger = logging.getLogger("gtr_gpu.tables")
 def read_sources(
     sources: Sequence[str | Path],
     *,
-    config: Config,
-    report: ReadReport,
+    config: Config | None = None,
+    report: ReadReport | None = None,
     strict: bool = False,
     limit: int | None = None,
 ) -> Iterator[Table]:
@@ -58,7 +58,7 @@ def read_sources(
 
     Args:
         sources: Files and folders.
-        config: Gives the row and cell limits.
+        config: Gives the row and cell limits; the default preset's where it is left out.
         report: Filled in while the tables are read.
         strict: Whether the first file or line that cannot be read is an error.
         limit: How many tables are read at most.
@@ -80,7 +80,8 @@ def read_sources(
     for path in paths:
         if not os.path.lexists(path):
             raise GTRError(f"there is no file or folder {str(path)!r}; check the path")
-    return _read_all(paths, Reading(Limits.from_config(config), report, strict), limit)
+    reading = Reading(Limits.from_config(config or Config()), report or ReadReport(), strict)
+    return _read_all(paths, reading, limit)
 
 
 def _read_all(paths: list[Path], reading: Reading, limit: int | None) -> Iterator[Table]:

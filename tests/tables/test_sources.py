@@ -249,7 +249,7 @@ def test_no_source_and_one_as_a_text(files):
     files.write("a.csv", CSV)
     with pytest.raises(GTRError, match="at least one file or folder"):
         list(read_sources([], config=Config(), report=ReadReport()))
-    assert len(list(read_sources(str(files.folder), config=Config(), report=ReadReport()))) == 1
+    assert len(list(read_sources(str(files.folder)))) == 1
 
 
 def test_nothing_heavy_is_imported_before_it_is_used():
