@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import importlib.util
 import json
@@ -71,6 +72,12 @@ class EncoderSource:
         return digest.hexdigest()
 
 
+def with_absolute_encoder(config: Config) -> Config:
+    """The config with an encoder's folder as an absolute path, which is found from everywhere; for an index to keep."""
+    given = Path(config.encoder).expanduser()
+    return dataclasses.replace(config, encoder=str(given.absolute())) if given.is_dir() else config
+
+
 def find_encoder(config: Config) -> EncoderSource:
     """Finds the encoder that `config.encoder` names: a folder, the packaged default, the local cache, or the hub.
 
@@ -80,7 +87,10 @@ def find_encoder(config: Config) -> EncoderSource:
     folder = _folder(config)
     if not (folder / "config.json").is_file():
         raise GTRError(f"encoder must be a Hugging Face model, but {folder} has no config.json; {REMEDY}")
-    family = f"{config.encoder}/{_read_json(folder / 'config.json').get('_name_or_path', '')}".lower()
+    # Of a path only the last name counts: the folders around it may be called anything.
+    given = Path(config.encoder).expanduser().absolute()
+    name = given.name if given.is_dir() else config.encoder
+    family = f"{name}/{_read_json(folder / 'config.json').get('_name_or_path', '')}".lower()
     query_prefix, passage_prefix = _prefixes(folder, family)
     window = _read_json(folder / "sentence_bert_config.json").get("max_seq_length")
     return EncoderSource(

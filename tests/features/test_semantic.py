@@ -8,7 +8,7 @@ import torch
 
 from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError
-from gtr_gpu.features.encoder_source import _packaged, find_encoder
+from gtr_gpu.features.encoder_source import _packaged, find_encoder, with_absolute_encoder
 from gtr_gpu.features.encoding_cache import EncodingCache
 from gtr_gpu.features.semantic import Encoder, choose_device
 from gtr_gpu.linearize import TableText
@@ -251,6 +251,26 @@ def test_families_are_known_by_name(tmp_path, name, query, passage, pooling):
     (folder / "config.json").write_text("{}")
     source = find_encoder(Config(encoder=str(folder)))
     assert (source.query_prefix, source.passage_prefix, source.pooling) == (query, passage, pooling)
+
+
+def test_an_encoder_given_by_a_relative_path_is_the_same_from_elsewhere(tmp_path, monkeypatch):
+    model = tmp_path / "bge-experiments" / "model"
+    model.mkdir(parents=True)
+    (model / "config.json").write_text("{}")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(model.parent)
+    stored = [with_absolute_encoder(Config(encoder=name)) for name in ("./model", "model", "~/bge-experiments/model")]
+    here = find_encoder(Config(encoder="./model")).fingerprint()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for config in stored:
+        assert config.encoder == str(model)
+        there = find_encoder(config)
+        assert there.folder == model
+        assert there.fingerprint() == here
+        assert there.pooling == "mean", "the name of a folder around the model says nothing of its family"
+    name = Config().encoder
+    assert with_absolute_encoder(Config()).encoder == name
 
 
 def test_fingerprints_tell_encoders_apart_but_not_folders(encoder, altered, folder):
