@@ -12,6 +12,7 @@ import typer
 
 from gtr_gpu.cli.common import say
 from gtr_gpu.errors import GTRError
+from gtr_gpu.memory import is_out_of_memory
 
 MACHINE, MISTAKE, BUG, INTERRUPTED, READER_GONE = 1, 2, 70, 130, 141
 
@@ -54,7 +55,7 @@ def _explanations(error: Exception) -> Iterator[tuple[str, int]]:
         yield f"{sentence}{' ' if sentence.endswith('?') else '; '}`{command} --help` lists what it takes", MISTAKE
     if any(_is_full_disk(link) for link in _chain(error)):
         yield "no space is left on the disk; free some and run it again (the index is as it was)", MACHINE
-    if isinstance(error, MemoryError):
+    if any(is_out_of_memory(link) for link in _chain(error)):
         yield "the memory is used up; a smaller --limit, row_limit or batch_megabytes needs less", MACHINE
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename is not None else ""

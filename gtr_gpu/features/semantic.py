@@ -18,6 +18,7 @@ from gtr_gpu.features.encoder_source import REMEDY, EncoderSource, find_encoder,
 from gtr_gpu.features.encoding_cache import KEY_BYTES, EncodingCache
 from gtr_gpu.features.token_window import fill_windows
 from gtr_gpu.linearize import CHARACTERS_PER_TOKEN, TableText
+from gtr_gpu.memory import is_out_of_memory
 from gtr_gpu.progress import Silent, Stage
 from gtr_gpu.ragged import Ragged
 
@@ -219,7 +220,7 @@ class Encoder:
                 try:
                     encoded = self._forward(tokens.select(batch))
                 except RuntimeError as error:
-                    if not _is_out_of_memory(error):
+                    if not is_out_of_memory(error):
                         raise
                     encoded = None
                 if encoded is not None:
@@ -329,11 +330,6 @@ def _model_window(model: Any, tokenizer: Any) -> int:  # noqa: ANN401
         padding = getattr(table, "padding_idx", None)
         longest = min(longest, positions if padding is None else positions - padding - 1)
     return longest if longest < _NO_WINDOW else _UNSTATED_WINDOW
-
-
-def _is_out_of_memory(error: RuntimeError) -> bool:
-    text = str(error).lower()
-    return isinstance(error, torch.OutOfMemoryError) or "not enough memory" in text or "can't allocate memory" in text
 
 
 def _silent_stage() -> Stage:

@@ -7,6 +7,7 @@ import sys
 import time
 
 import pytest
+import torch
 
 from gtr_gpu.errors import GTRError, IndexFormatError
 
@@ -21,6 +22,8 @@ from gtr_gpu.errors import GTRError, IndexFormatError
         (RuntimeError("IoError(Os { code: 28, kind: StorageFull })"), 1, "gtr: no space is left on the disk; "),
         (PermissionError(errno.EACCES, "Permission denied", "/x"), 1, "gtr: /x: Permission denied "),
         (MemoryError(), 1, "gtr: the memory is used up; "),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), 1, "gtr: the memory is used up; "),
+        (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), 1, "gtr: the memory"),
         (BrokenPipeError(), 141, ""),
         (ValueError("odd"), 70, "gtr: this is a bug in gtr: ValueError: odd; "),
     ],
@@ -31,6 +34,12 @@ def test_an_error_is_one_line_and_a_status(gtr, fake, folder, error, status, exp
     assert (got, out) == (status, "")
     assert err.startswith(expected)
     assert err.count("\n") == bool(expected)
+
+
+def test_memory_that_torch_does_not_get_is_the_machines_fault(gtr, fake, folder, monkeypatch):
+    monkeypatch.setattr(fake, "info", lambda self: torch.empty(1 << 60))
+    status, _, err = gtr("info", folder)
+    assert (status, err.startswith("gtr: the memory is used up; ")) == (1, True)
 
 
 def test_a_full_disk_behind_another_error_is_told(gtr, fake, folder):
