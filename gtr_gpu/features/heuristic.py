@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import re
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import torch
@@ -18,6 +19,8 @@ from gtr_gpu.ragged import INDEX_DTYPE, OFFSET_DTYPE, Ragged, SparseMatrix, stac
 
 # Tokens that are counted at once; bounds the memory of a count to some hundred megabytes whatever the corpus.
 _BLOCK_TOKENS = 1 << 22
+# spaCy's names of pipelines begin with the code of a language.
+_LANGUAGE = re.compile(r"blank:(?P<blank>[a-z]{2,3})|(?P<named>[a-z]{2,3})_\w+")
 
 
 class Vocabulary:
@@ -157,19 +160,20 @@ def count_queries(
     return QueryCounts(counts, tokens.lengths.to(INDEX_DTYPE), torch.tensor(total, dtype=INDEX_DTYPE))
 
 
+@lru_cache
 def stop_words_of(spacy_model: str) -> frozenset[str]:
-    """The function words that spaCy lists for a pipeline's language; English for `auto`, none for an unlisted language.
+    """The function words that spaCy lists for a pipeline's language; none for an unlisted language or a path.
 
     Args:
-        spacy_model: `auto`, a pipeline's name such as `de_core_news_sm`, or `blank:de`.
+        spacy_model: `auto`, which is English, a pipeline's name such as `de_core_news_sm`, or `blank:de`.
     """
-    code = "en" if spacy_model == "auto" else spacy_model.removeprefix("blank:").split("_")[0]
-    name = f"spacy.lang.{code}.stop_words"
-    if importlib.util.find_spec("spacy.lang") is None or importlib.util.find_spec(f"spacy.lang.{code}") is None:
+    code = _LANGUAGE.fullmatch("blank:en" if spacy_model == "auto" else spacy_model)
+    if not code:
         return frozenset()
-    if importlib.util.find_spec(name) is None:
+    try:
+        words: set[str] = importlib.import_module(f"spacy.lang.{code['blank'] or code['named']}.stop_words").STOP_WORDS
+    except ModuleNotFoundError:
         return frozenset()
-    words: set[str] = importlib.import_module(name).STOP_WORDS
     return frozenset(word for phrase in words for word in terms(phrase))
 
 

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from gtr_gpu.features.heuristic import Vocabulary, count_queries, count_terms, document_frequencies, tfidf
+from gtr_gpu.features.heuristic import (
+    Vocabulary,
+    count_queries,
+    count_terms,
+    document_frequencies,
+    stop_words_of,
+    tfidf,
+)
 from gtr_gpu.features.tokens import MAX_TERM, terms
 
 
@@ -119,6 +126,20 @@ def test_counts_of_questions():
     assert _scipy(found.counts).toarray().tolist() == [[2, 0], [0, 0], [0, 1]]
     assert found.found.tolist() == [2, 0, 1]
     assert found.total.tolist() == [4, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("model", "word"), [("auto", "which"), ("blank:de", "welche"), ("de_core_news_sm", "welche"), ("grc_x", "την")]
+)
+def test_stop_words_are_those_of_the_pipelines_language(model, word):
+    assert terms(word)[0] in stop_words_of(model)
+
+
+@pytest.mark.parametrize(
+    "model", ["./x", "/m/v1.2/model", "en/model", "en", "qq_core", "xx_ent_wiki_sm", "blank:", "."]
+)
+def test_a_pipeline_of_no_known_language_has_no_stop_words(model):
+    assert stop_words_of(model) == frozenset()
 
 
 @pytest.mark.parametrize("sublinear", [True, False])
