@@ -8,9 +8,13 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from gtr_gpu.ops.top_m import dense_top_m, merge_top_m, sparse_top_m
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix
+
+# Tables whose nearest clusters are looked for at once, which are copied for it.
+_QUERIES_TOGETHER = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,8 @@ class SemanticClusters:
     Attributes:
         assignments: Each table's cluster, `[N]`, int32 or int64.
         centroids: `[K, d]`, float32.
-        n_probe: Clusters with the nearest centroids whose members are compared with a table.
+        n_probe: Clusters with the nearest centroids, in Euclidean distance as k-means has it, whose members are compared
+            with a table.
     """
 
     assignments: Tensor
@@ -93,7 +98,7 @@ def semantic_edges(
         rows = features if pool.numel() == features.shape[0] else features[pool]
         places, similarities = dense_top_m(queries, rows, m, _places(own, pool))
         return OutEdges(_picked(pool, places), similarities)
-    probes, _ = dense_top_m(queries, clusters.centroids, min(clusters.n_probe, clusters.centroids.shape[0]))
+    probes = _nearest_clusters(queries, clusters)
     probing = Ragged.from_segments(
         torch.arange(own.numel(), device=own.device).repeat_interleave(probes.shape[1]),
         probes.flatten().long(),
@@ -256,6 +261,16 @@ def relations(tables: Sequence[int] | Tensor, edges: Mapping[str, OutEdges]) -> 
     return [
         Relation(first, second, kinds[number], found[first, second, number]) for first, second, number in sorted(found)
     ]
+
+
+def _nearest_clusters(queries: Tensor, clusters: SemanticClusters) -> Tensor:
+    """The `n_probe` clusters with the nearest centroids of each query `[M, d]`, `[M, n_probe]`, int32."""
+    centroids = clusters.centroids
+    # |x - c|² rises as x·c - |c|² / 2 falls, which is a dot product with one more column.
+    longer = torch.cat([centroids, centroids.square().sum(1, keepdim=True) / -2], 1)
+    n_probe = min(clusters.n_probe, centroids.shape[0])
+    blocks = torch.split(queries, _QUERIES_TOGETHER)
+    return torch.cat([dense_top_m(pad(block.float(), (0, 1), value=1), longer, n_probe)[0] for block in blocks])
 
 
 def _weighted(evidence: Ragged, max_common: int, alive: Tensor | None) -> SparseMatrix:

@@ -117,6 +117,19 @@ def test_probing_all_clusters_changes_nothing():
         assert all(assignments[i] == assignments[row] for i in ids if i >= 0)
 
 
+def test_a_table_is_compared_with_its_own_cluster():
+    """Centroids are means, the wider the cluster the shorter; the nearest one has not always the largest product."""
+    features = unit_rows(200, 6, seed=5)
+    centroids = torch.stack([part.mean(0) for part in torch.split(features, [100, 50, 20, 10, 8, 6, 4, 2])])
+    assignments = torch.cdist(features, centroids).argmin(1).int()
+    assert bool((assignments != (features @ centroids.T).argmax(1)).any())
+    found = semantic_edges(features, 1, clusters=SemanticClusters(assignments, centroids, n_probe=1)).ids[:, 0]
+    cosines = (features @ features.T).fill_diagonal_(-9)
+    cosines[assignments[:, None] != assignments] = -9
+    alone = torch.bincount(assignments)[assignments] == 1
+    assert torch.equal(found, torch.where(alone, -1, cosines.argmax(1)).int())
+
+
 def test_evidence_edges_are_cosines_of_idf_weights():
     rows = random_evidence(80, 40, seed=5)
     found = evidence_edges(rows, 3, max_common=15)
