@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
@@ -19,6 +18,7 @@ from gtr_gpu.cli.common import put
 from gtr_gpu.cli.progress import drawn, duration
 from gtr_gpu.cli.summary import put_failures
 from gtr_gpu.cli.text import shortened, visible
+from gtr_gpu.cli.view import View
 from gtr_gpu.errors import GTRError, IndexFormatError
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def run(
     from gtr_gpu import demo
 
     folder = out or demo.default_folder()
-    view = _View()
+    view = View(_WIDEST)
     index = _open(folder, overwrite)
     if index is None or overwrite:
         index = _build(folder, overwrite, quiet, view)
@@ -66,7 +66,7 @@ def _open(folder: Path, overwrite: bool) -> GTRIndex | None:
         raise
 
 
-def _build(folder: Path, overwrite: bool, quiet: bool, view: _View) -> GTRIndex:
+def _build(folder: Path, overwrite: bool, quiet: bool, view: View) -> GTRIndex:
     from gtr_gpu import demo
     from gtr_gpu.tables import ReadReport
     from gtr_gpu.tables.rdatasets import count_rdatasets
@@ -87,7 +87,7 @@ def _build(folder: Path, overwrite: bool, quiet: bool, view: _View) -> GTRIndex:
     return index
 
 
-def _answer(index: GTRIndex, view: _View) -> None:
+def _answer(index: GTRIndex, view: View) -> None:
     from gtr_gpu import demo
 
     demo.ask(index, demo.QUESTIONS[:1])  # the first question of a process waits for the encoder to be loaded
@@ -102,7 +102,7 @@ def _answer(index: GTRIndex, view: _View) -> None:
         view.show(_question(number, answer, min(names, _NAMES), view))
 
 
-def _go_on(index: GTRIndex, view: _View) -> None:
+def _go_on(index: GTRIndex, view: View) -> None:
     where = common.quoted(index.path)
     put()
     view.say(f"The index is at {visible(str(index.path))} and stays there. Go on asking:")
@@ -111,26 +111,7 @@ def _go_on(index: GTRIndex, view: _View) -> None:
     put(f"  {common.program()} info {where}")
 
 
-class _View:
-    """Shows things in at most 110 columns, styled on a terminal and plain elsewhere."""
-
-    def __init__(self) -> None:
-        self._console = Console(markup=False, emoji=False, highlight=False)
-        self.width = self._console.width = min(self._console.width, _WIDEST)
-        self.ascii = self._console.options.ascii_only
-
-    def show(self, thing: RenderableType) -> None:
-        with self._console.capture() as captured:
-            self._console.print(thing)
-        shown = "\n".join(line.rstrip() for line in captured.get().splitlines())
-        put(shown.replace("×", "x").replace("—", "-") if self.ascii else shown)
-        sys.stdout.flush()  # a build's progress on stderr must not overtake it
-
-    def say(self, text: str) -> None:
-        self.show(Text(text))
-
-
-def _question(number: int, answer: Answer, names: int, view: _View) -> RenderableType:
+def _question(number: int, answer: Answer, names: int, view: View) -> RenderableType:
     title = Text.assemble((f"{number:>2}  ", "bold cyan"), (visible(answer.question.text), "bold"))
     parts: list[RenderableType] = [_hanging(title), Text(f"    {answer.question.kind}", style="dim italic")]
     parts.append(Padding(_tables(answer.tables, names, view), (0, 0, 0, 4)))
@@ -149,7 +130,7 @@ def _hanging(title: Text) -> RenderableType:
     return grid
 
 
-def _tables(tables: list[Found], names: int, view: _View) -> Grid:
+def _tables(tables: list[Found], names: int, view: View) -> Grid:
     """The ranked tables, in columns that are as wide for each question; `names` is the width of the last one."""
     grid = Grid.grid(padding=(0, 1, 0, 0), expand=True)
     grid.add_column(justify="right", style="bold cyan", no_wrap=True)

@@ -6,19 +6,17 @@ import importlib.metadata
 import importlib.util
 import os
 import platform
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from gtr_gpu.cli import common
 from gtr_gpu.cli.text import visible
+from gtr_gpu.cli.view import View
 
 _MARKS = {"ok": ("✓", "green"), "absent": ("·", "yellow"), "broken": ("✗", "red")}
 
@@ -177,11 +175,11 @@ def _folder(name: str, folder: Path, variable: str) -> Finding:
 
 
 def _put(findings: list[Finding]) -> None:
-    console = Console(file=sys.stdout, markup=False, emoji=False, highlight=False, soft_wrap=True)
-    group: Any = None
+    view = View()
+    group = ""
     for finding in findings:
         if finding.group != group:
             group = finding.group
-            console.print(Text(group, style="bold"))
+            view.show(Text(group, style="bold"))
         mark, style = _MARKS[finding.state]
-        console.print(Text.assemble("  ", (mark, style), f" {finding.name:<24} {visible(finding.text)}"))
+        view.show(Text.assemble("  ", (mark, style), f" {finding.name:<24} {visible(finding.text)}"), wrap=False)

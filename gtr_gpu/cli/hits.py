@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
 from gtr_gpu.cli.common import put
 from gtr_gpu.cli.queries import Query
 from gtr_gpu.cli.text import shortened, visible
+from gtr_gpu.cli.view import View
 
 if TYPE_CHECKING:
     from gtr_gpu.index import GTRIndex
@@ -125,12 +124,11 @@ def put_plain_answer(answer: Answer) -> None:
         put(f"# {source} - {target}\t{kinds}")
 
 
-def put_answer(answer: Answer, with_relations: bool, console: Console | None = None) -> None:
+def put_answer(answer: Answer, with_relations: bool, view: View) -> None:
     """Prints an answer on a terminal."""
-    console = console or Console(file=sys.stdout, markup=False, emoji=False, highlight=False)
-    console.print(Text(visible(answer.query.text), style="bold"))
+    view.show(Text(visible(answer.query.text), style="bold"))
     if not answer.hits:
-        console.print(Text("  no table", style="dim"))
+        view.show(Text("  no table", style="dim"))
     grid = Grid.grid(padding=(0, 1, 0, 1))
     grid.add_column(justify="right", style="bold cyan", no_wrap=True)
     grid.add_column(justify="right", style="green", no_wrap=True)
@@ -139,10 +137,10 @@ def put_answer(answer: Answer, with_relations: bool, console: Console | None = N
         title = Text(hit.title)
         name = Text(visible(hit.table_id), style="dim")
         grid.add_row(Text(str(hit.rank)), Text(f"{hit.score:.4f}"), Text.assemble(title, "\n", name))
-    console.print(grid)
+    view.show(grid)
     if with_relations:
-        console.print(_relations(answer))
-    console.print()
+        view.show(_relations(answer))
+    put()
 
 
 def _relations(answer: Answer) -> Grid:

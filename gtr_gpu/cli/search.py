@@ -12,6 +12,7 @@ import typer
 from gtr_gpu.cli import common
 from gtr_gpu.cli.hits import Answer, answers, put_answer, put_plain_answer
 from gtr_gpu.cli.queries import Query, read_queries, read_questions
+from gtr_gpu.cli.view import View
 from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError
 
@@ -54,12 +55,13 @@ def run(
     with GTRIndex.load(folder) as index:
         if k > index.n_tables:
             common.note(f"the index holds {index.n_tables} tables, so -k {k} gives {index.n_tables}")
+        view = View()
         config = _search_config(index.config, preset, assignments or ())
         for answer in _search(index, asked, min(k, index.n_tables), config, edges):
             if as_json:
                 common.put_json(answer.to_json())
             elif sys.stdout.isatty():
-                put_answer(answer, edges)
+                put_answer(answer, edges, view)
             else:
                 put_plain_answer(answer)
 

@@ -131,3 +131,6 @@ def test_a_terminal_that_is_not_unicode():
     done = _run("info", "--knobs", capture_output=True, env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
     assert rb"damping (\u03b1)" in done.stdout
+    done = _run("doctor", capture_output=True, env=os.environ | {"PYTHONIOENCODING": "ascii"})
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"  + gtr-gpu" in done.stdout

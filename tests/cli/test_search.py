@@ -1,11 +1,13 @@
 """`gtr search`: what it prints, and what it refuses before anything is loaded."""
 
+import io
 import json
 
 import pytest
 
 from gtr_gpu.cli import hits, search
 from gtr_gpu.cli.queries import Query
+from gtr_gpu.cli.view import View
 from gtr_gpu.tables.table import Table
 
 
@@ -133,7 +135,7 @@ def test_hostile_text_is_shown_not_obeyed(capsys, terminal):
     )
     if terminal:
         console = Console(width=60, markup=False, emoji=False, highlight=False, color_system=None, force_terminal=True)
-        hits.put_answer(answer, True, console)
+        hits.put_answer(answer, True, View(console=console))
     else:
         hits.put_plain_answer(answer)
     out = capsys.readouterr().out
@@ -143,6 +145,17 @@ def test_hostile_text_is_shown_not_obeyed(capsys, terminal):
     assert "\N{SYMBOL FOR ESCAPE}[2J" in shown
     assert "\\u202e" in shown
     assert not set(out) & set("\x1b\x9b\u202e\ud800")
+
+
+def test_a_terminal_of_ascii_gets_codes(monkeypatch):
+    stdout = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr("sys.stdout", stdout)
+    query, hit = Query("1", "Größe?"), hits.Hit(1, 0.5, "é", "é", "東京")
+    hits.put_answer(hits.Answer(query, [hit, hit], [], 1, True, 2), True, View())
+    stdout.flush()
+    shown = stdout.buffer.getvalue()
+    assert rb"Gr\xf6\xdfe?" in shown
+    assert rb"\u6771\u4eac" in shown
 
 
 def test_hostile_text_in_json_is_ascii(gtr, fake, folder):
@@ -159,7 +172,7 @@ def test_a_long_text_is_whole_on_a_narrow_terminal(capsys):
 
     name = "/".join(["folder"] * 30)
     answer = hits.Answer(Query("1", "q"), [hits.Hit(1, 0.5, name, "", "x" * 300)], [], 1, True, 1)
-    hits.put_answer(answer, True, Console(width=40, color_system=None))
+    hits.put_answer(answer, True, View(console=Console(width=40, color_system=None)))
     shown = "".join(capsys.readouterr().out.split())
     assert name in shown
     assert "x" * 300 in shown
