@@ -50,8 +50,7 @@ class SemanticClusters:
     Attributes:
         assignments: Each table's cluster, `[N]`, int32 or int64.
         centroids: `[K, d]`, float32.
-        n_probe: Clusters with the nearest centroids, in Euclidean distance as k-means has it, whose members are compared
-            with a table.
+        n_probe: Clusters with the nearest centroids (Euclidean, as in k-means) whose members are compared with a table.
     """
 
     assignments: Tensor
