@@ -29,7 +29,7 @@ from sklearn.preprocessing import StandardScaler, normalize
 from gtr_gpu.clustering import kmeans
 from gtr_gpu.coarse import find_candidates
 from gtr_gpu.config import MODALITIES, Config
-from gtr_gpu.features.heuristic import count_queries, document_frequencies, stop_words_of, tfidf
+from gtr_gpu.features.heuristic import count_queries, stop_words_of, tfidf
 from gtr_gpu.features.tokens import terms
 from gtr_gpu.fine import personalize, rank
 from gtr_gpu.index import GTRIndex
@@ -87,7 +87,7 @@ class Corpus:
         words = stop_words_of(self.config.spacy_model)
         counted = count_queries(queries, self.snapshot.vocabulary, self.config.numbers, words)  # type: ignore[arg-type]
         structural = torch.zeros(len(queries), self.snapshot.clusters.mean.numel())
-        self.questions = QueryFeatures(vectors, structural, counted.counts)
+        self.questions = QueryFeatures(vectors, structural, counted)
 
     def words_of(self, text: str) -> list[str]:
         """The terms of a text, as the index counts them."""
@@ -100,7 +100,7 @@ def count_stage(corpus: Corpus) -> Iterator[Row]:
     counter = CountVectorizer(analyzer=corpus.words_of, vocabulary=names)
     counts = counter.transform(["\n".join(fields) for fields in corpus.fields])
     yield "term counts", "scikit-learn CountVectorizer", *difference(corpus.counts, counts)
-    frequency = document_frequencies(corpus.segment.terms.counts)
+    frequency = torch.from_numpy(counts.getnnz(axis=0)).long()
     for sublinear in (True, False):
         ours = scipy_of(tfidf(corpus.segment.terms.counts, frequency, corpus.n_tables, sublinear))
         theirs = TfidfTransformer(sublinear_tf=sublinear).fit_transform(counts.astype(np.float64))

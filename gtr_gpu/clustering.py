@@ -33,8 +33,7 @@ class KMeansResult:
         inertia: The sum of squared distances of all rows to their centroids.
         iterations: Rounds of the best start.
         converged: Whether the best start stopped by itself before the limit of rounds.
-        n_requested: K; more than K' where the rows have too few distinct values.
-        note: One sentence where K' < K, else None.
+        note: One sentence where K' < K, as the rows have too few distinct values; else None.
     """
 
     centroids: Tensor
@@ -42,7 +41,6 @@ class KMeansResult:
     inertia: float
     iterations: int
     converged: bool
-    n_requested: int
     note: str | None
 
 
@@ -118,7 +116,7 @@ def kmeans(
         note = (
             f"k-means found {found} clusters where {n_clusters} were asked for: the rows have too few distinct values"
         )
-    return KMeansResult(centroids, labels, inertia, best.iterations, best.converged, n_clusters, note)
+    return KMeansResult(centroids, labels, inertia, best.iterations, best.converged, note)
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ class QuestionReader:
         texts = [" ".join(parts[: config.max_query_words]) for parts in words]
         semantic, cut = encoder.encode_queries(texts)
         skipped = stop_words_of(config.spacy_model) if config.stop_words == "auto" else frozenset()
-        terms = count_queries(texts, snapshot.vocabulary, cast(Numbers, config.numbers), skipped).counts
+        terms = count_queries(texts, snapshot.vocabulary, cast(Numbers, config.numbers), skipped)
         structural = None
         if clusters and config.query_features == "native" and "structural" in config.modalities:
             structural = self._featurizer(config).features(texts)

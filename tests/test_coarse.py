@@ -51,7 +51,7 @@ def queries(snapshot):
     return QueryFeatures(
         torch.stack([text_vector(query) for query in QUERIES]),
         StructuralFeaturizer(fast_config()).features(QUERIES),
-        count_queries(QUERIES, snapshot.vocabulary).counts,
+        count_queries(QUERIES, snapshot.vocabulary),
     )
 
 
@@ -209,7 +209,7 @@ def test_flat_candidates_are_the_best_of_all(snapshot, queries, personalization,
 
 
 def test_ties_go_to_the_smaller_table(snapshot, queries):
-    nothing = replace(queries, terms=count_queries(["qwertz"] * len(queries), snapshot.vocabulary).counts)
+    nothing = replace(queries, terms=count_queries(["qwertz"] * len(queries), snapshot.vocabulary))
     config = fast_config(coarse="flat", personalization="lexical", n_seeds=9, hops=0)
     found = find_candidates(nothing, snapshot, config, 1)
     expected = [n for n in range(len(TABLES)) if n not in REMOVED][:9]

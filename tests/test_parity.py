@@ -50,7 +50,7 @@ class Corpus:
         vectorizer = CountVectorizer(analyzer=lambda words: words, vocabulary=self.snapshot.vocabulary.ids)
         self.counts = vectorizer.fit_transform(self.words)
         semantic, _ = index.encoder.encode_queries(queries)
-        query_terms = count_queries(queries, self.snapshot.vocabulary).counts
+        query_terms = count_queries(queries, self.snapshot.vocabulary)
         self.features = QueryFeatures(
             semantic, torch.zeros(len(queries), self.segment.structural.shape[1]), query_terms
         )

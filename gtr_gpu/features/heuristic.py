@@ -86,33 +86,14 @@ class TermCounts:
         return Ragged.from_lengths(self.counts.columns.values[in_cells], lengths)
 
 
-@dataclass(frozen=True)
-class QueryCounts:
-    """How often each known term stands in each question.
-
-    Attributes:
-        counts: Occurrences `[B, V]`, int32.
-        found: The words of each question that the vocabulary knows, `[B]`, int32.
-        total: The words of each question, `[B]`, int32.
-    """
-
-    counts: SparseMatrix
-    found: Tensor
-    total: Tensor
-
-
-def count_terms(
-    fields: Iterable[tuple[str, str]], vocabulary: Vocabulary, numbers: Numbers = "short", grow: bool = True
-) -> TermCounts:
+def count_terms(fields: Iterable[tuple[str, str]], vocabulary: Vocabulary, numbers: Numbers = "short") -> TermCounts:
     """Counts the terms of tables, one pass over each text.
 
     Args:
         fields: Each table's schema text (caption, description, header) and its cells' text.
-        vocabulary: The numbering of terms; new terms are added to it where `grow`, and left out otherwise.
+        vocabulary: The numbering of terms; new terms are added to it.
         numbers: What numbers become; see `tokens.terms`.
-        grow: Whether new terms get an id.
     """
-    number = vocabulary.add if grow else vocabulary.known
     tokens, schema_lengths, all_lengths = array("i"), array("q"), array("q")
     blocks: list[tuple[SparseMatrix, Tensor]] = []
 
@@ -125,7 +106,7 @@ def count_terms(
             del buffer[:]
 
     for schema_text, cell_text in fields:
-        schema_ids, cell_ids = number(terms(schema_text, numbers)), number(terms(cell_text, numbers))
+        schema_ids, cell_ids = vocabulary.add(terms(schema_text, numbers)), vocabulary.add(terms(cell_text, numbers))
         tokens.extend(schema_ids)
         tokens.extend(cell_ids)
         schema_lengths.append(len(schema_ids))
@@ -142,22 +123,22 @@ def count_queries(
     vocabulary: Vocabulary,
     numbers: Numbers = "short",
     stop_words: frozenset[str] = frozenset(),
-) -> QueryCounts:
-    """Counts the known terms of questions; unknown ones only count in `total`.
+) -> SparseMatrix:
+    """Counts the known terms of questions.
 
     Words that only make a sentence a question ("which", "did") are rare in tables, so their idf is high. Stop words are
     left out unless the question has no other word.
+
+    Returns:
+        Occurrences `[B, V]`, int32.
     """
     found: list[list[int]] = []
-    total: list[int] = []
     for query in queries:
         words = terms(query, numbers)
         words = [word for word in words if word not in stop_words] or words
         found.append(vocabulary.known(words))
-        total.append(len(words))
-    tokens = Ragged.from_rows(found)
-    counts, _ = term_counts(tokens, len(vocabulary))
-    return QueryCounts(counts, tokens.lengths.to(INDEX_DTYPE), torch.tensor(total, dtype=INDEX_DTYPE))
+    counts, _ = term_counts(Ragged.from_rows(found), len(vocabulary))
+    return counts
 
 
 @lru_cache
@@ -175,11 +156,6 @@ def stop_words_of(spacy_model: str) -> frozenset[str]:
     except ModuleNotFoundError:
         return frozenset()
     return frozenset(word for phrase in words for word in terms(phrase))
-
-
-def document_frequencies(counts: SparseMatrix) -> Tensor:
-    """The number of tables that hold each term, `[V]`, int64."""
-    return torch.bincount(counts.columns.values, minlength=counts.n_columns)
 
 
 def tfidf(counts: SparseMatrix, document_frequency: Tensor, n_documents: int, sublinear: bool = True) -> SparseMatrix:
