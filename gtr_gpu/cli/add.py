@@ -7,7 +7,8 @@ from typing import Any
 from gtr_gpu.cli import common
 from gtr_gpu.cli.common import put
 from gtr_gpu.cli.progress import drawn
-from gtr_gpu.cli.summary import failures_to_json, left_out_texts, put_failures
+from gtr_gpu.cli.summary import failures_to_json, put_failures, put_left_out
+from gtr_gpu.cli.text import counted
 
 
 def run(
@@ -36,7 +37,8 @@ def run(
         more = {"left_out": dict(change.left_out), "notes": list(change.notes)}
         common.put_json(counts | more | failures_to_json(report))
         return
-    put(f"added {change.added:,}, replaced {change.replaced:,}; the index holds {n_tables:,} tables")
+    put(f"added {change.added:,}, replaced {change.replaced:,}; the index holds {counted(n_tables, 'table')}")
+    put_left_out(change.left_out)
     put_failures(report)
-    for text in (*left_out_texts(change.left_out), *change.notes):
+    for text in change.notes:
         common.note(text)

@@ -10,7 +10,8 @@ import typer
 
 from gtr_gpu.cli import common
 from gtr_gpu.cli.common import put
-from gtr_gpu.cli.text import visible
+from gtr_gpu.cli.summary import left_out_texts
+from gtr_gpu.cli.text import counted, visible
 from gtr_gpu.config import KNOBS, Config, Knob
 from gtr_gpu.errors import GTRError
 
@@ -54,7 +55,11 @@ def _facts(facts: Mapping[str, Any], indent: str = "") -> Iterator[tuple[str, st
             value = {
                 knob: item for knob, item in value.items() if _plain(item) != _plain(default[knob])
             } or "the default"
-        if isinstance(value, Mapping):
+        if name == "left_out" and isinstance(value, Mapping):
+            read = (counted(value.get(count, 0), noun) for count, noun in (("tables", "table"), ("rows", "row")))
+            yield f"{indent}read", ", ".join(read)
+            yield from ((label if n == 0 else "", text) for n, text in enumerate(left_out_texts(value)))
+        elif isinstance(value, Mapping):
             if value:
                 yield label, ""
                 yield from _facts(value, indent + "  ")

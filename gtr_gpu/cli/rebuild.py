@@ -7,6 +7,7 @@ import time
 from gtr_gpu.cli import common
 from gtr_gpu.cli.common import put
 from gtr_gpu.cli.progress import drawn, duration
+from gtr_gpu.cli.text import counted
 
 
 def run(folder: common.IndexDir, as_json: common.Json = False, quiet: common.Quiet = False) -> None:
@@ -24,6 +25,6 @@ def run(folder: common.IndexDir, as_json: common.Json = False, quiet: common.Qui
     if as_json:
         common.put_json({"tables": n_tables, "total_seconds": round(seconds, 3), "notes": notes})
         return
-    put(f"rebuilt the index of {n_tables:,} tables in {duration(seconds)}")
+    put(f"rebuilt the index of {counted(n_tables, 'table')} in {duration(seconds)}")
     for text in notes:
         common.note(text)

@@ -8,6 +8,7 @@ import typer
 
 from gtr_gpu.cli import common
 from gtr_gpu.cli.common import put
+from gtr_gpu.cli.text import counted
 from gtr_gpu.errors import GTRError
 
 
@@ -32,6 +33,6 @@ def run(
     if as_json:
         common.put_json({"removed": change.removed, "tables": n_tables, "notes": list(change.notes)})
         return
-    put(f"removed {change.removed:,}; the index holds {n_tables:,} tables")
+    put(f"removed {change.removed:,}; the index holds {counted(n_tables, 'table')}")
     for text in change.notes:
         common.note(text)

@@ -12,6 +12,7 @@ import typer
 from gtr_gpu.cli import common
 from gtr_gpu.cli.hits import Answer, answers, put_answer, put_plain_answer
 from gtr_gpu.cli.queries import Query, read_queries, read_questions
+from gtr_gpu.cli.text import counted
 from gtr_gpu.cli.view import View
 from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError
@@ -53,8 +54,8 @@ def run(
     from gtr_gpu.index import GTRIndex
 
     with GTRIndex.load(folder) as index:
-        if k > index.n_tables:
-            common.note(f"the index holds {index.n_tables} tables, so -k {k} gives {index.n_tables}")
+        if k > index.n_tables:  # said here alone: the search is then asked for no more than there are
+            common.note(f"the index holds {counted(index.n_tables, 'table')}, so -k {k} gives {index.n_tables:,}")
         view = View()
         config = _search_config(index.config, preset, assignments or ())
         for answer in _search(index, asked, min(k, index.n_tables), config, edges):

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from gtr_gpu.cli.common import put
 from gtr_gpu.cli.progress import duration
-from gtr_gpu.cli.text import visible
+from gtr_gpu.cli.text import counted, visible
 
 if TYPE_CHECKING:
     from gtr_gpu.index import GTRIndex
     from gtr_gpu.tables import ReadReport
 
 _FAILURES_SHOWN = 20
+_SKIPPED_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -81,11 +82,8 @@ def put_summary(summary: BuildSummary) -> None:
 def _facts(summary: BuildSummary) -> Iterator[tuple[str, str]]:
     read = summary.read
     yield "index", visible(str(summary.index))
-    yield "tables", f"{summary.n_tables:,} from {read.files:,} file{'s' * (read.files != 1)}"
-    rows = f"{read.rows_kept:,} kept"
-    if read.rows > read.rows_kept:
-        rows += f", {read.rows - read.rows_kept:,} left out beyond the row limit (in {read.tables_cut:,} tables)"
-    yield "rows", rows
+    yield "tables", f"{summary.n_tables:,} from {counted(read.files, 'file')}"
+    yield "rows", f"{read.rows_kept:,} kept" + (f" of {read.rows:,}" if read.rows > read.rows_kept else "")
     for text in left_out_texts(summary.left_out):
         yield "left out", text
     for text in summary.notes:
@@ -97,15 +95,28 @@ def _facts(summary: BuildSummary) -> Iterator[tuple[str, str]]:
 
 
 def left_out_texts(counts: Mapping[str, int]) -> Iterator[str]:
-    """What the encoder did not read, in words; nothing where it read all."""
-    if tables := counts.get("tables_beyond_window", 0):
-        rows = counts.get("rows_beyond_window", 0)
-        yield f"{tables:,} tables are longer than the encoder's window: {rows:,} of their rows only count as words"
-    if tables := counts.get("headers_beyond_window", 0):
-        names = counts.get("names_beyond_window", 0)
-        yield f"{tables:,} headers are wider than the encoder's window: {names:,} column names only count as words"
-    if tables := counts.get("leads_beyond_window", 0):
-        yield f"{tables:,} captions or descriptions are longer than the encoder's window, and cut for it"
+    """What a build or an addition did not read, or only in part, in words; nothing where it read all.
+
+    Args:
+        counts: By the names of `gtr_gpu.building.Omissions`.
+    """
+    kinds = (
+        ("rows_beyond_limit", "row", "tables_beyond_limit", "row_limit or cell_limit, counted only"),
+        ("rows_beyond_window", "row", "tables_beyond_window", "the encoder's window, read only as words"),
+        ("names_beyond_window", "column name", "headers_beyond_window", "the encoder's window, read only as words"),
+    )
+    for parts, noun, tables, limit in kinds:
+        if counts.get(parts, 0):
+            yield f"{counted(counts[parts], noun)} of {counted(counts.get(tables, 0), 'table')} beyond {limit}"
+    if leads := counts.get("leads_beyond_window", 0):
+        captions = counted(leads, "caption or description", "captions or descriptions")
+        yield f"the end of {captions} beyond the encoder's window, read only as words"
+
+
+def put_left_out(counts: Mapping[str, int]) -> None:
+    """Prints what was not read, or only in part."""
+    for text in left_out_texts(counts):
+        put(f"{'left out':<12} {text}")
 
 
 def failures_to_json(read: ReadReport) -> dict[str, Any]:
@@ -115,6 +126,8 @@ def failures_to_json(read: ReadReport) -> dict[str, Any]:
         "lines_failed": read.lines_failed,
         "line_failures": [{"source": place, "reason": reason} for place, reason in read.line_failures],
         "skipped": dict(read.skipped),
+        "skipped_examples": list(read.skipped_examples),
+        "layout_tables": read.layout_tables,
     }
 
 
@@ -127,10 +140,15 @@ def put_failures(read: ReadReport) -> None:
     if more:
         put(f"{'unread':<12} and {more:,} more; --json lists the files")
     if read.skipped:
-        kinds = ", ".join(
-            f"{count:,} {visible(kind) or 'without an extension'}" for kind, count in read.skipped.items()
-        )
-        put(f"{'skipped':<12} files of no table format: {kinds}")
+        put(f"{'skipped':<12} {visible(read.skipped_text())}: {visible(_examples(read))}")
+    if read.layout_tables:
+        put(f"{'skipped':<12} {counted(read.layout_tables, 'HTML table')} that only lay out a page")
+
+
+def _examples(read: ReadReport) -> str:
+    first = read.skipped_examples[:_SKIPPED_SHOWN]
+    more = read.skipped.total() - len(first)
+    return ", ".join(first) + (f" and {more:,} more" if more else "")
 
 
 def peak_memory() -> int | None:

@@ -20,7 +20,8 @@ class ReadReport:
         tables: Tables read.
         files: Files (and members of archives) that gave tables or were read to the end.
         failed: Files, sheets or database tables that could not be read: place and reason.
-        skipped: Files of a kind that no reader knows, by extension.
+        skipped: What was passed over, by kind: the extension of files that no reader knows, `no extension`, `hidden`,
+            or `index` for the folder of an index.
         skipped_examples: The first of those, by path.
         layout_tables: HTML tables that only lay out a page, and were left out.
         lines_failed: Lines of JSON lines files that are no table.
@@ -28,8 +29,6 @@ class ReadReport:
         rows: Rows of all sources.
         rows_kept: Rows that were kept, at most the row limit of each table.
         tables_cut: Tables with more rows than were kept.
-        tables_without_rows: Tables of a header alone.
-        tables_without_caption: Tables with an empty caption.
     """
 
     tables: int = 0
@@ -43,8 +42,6 @@ class ReadReport:
     rows: int = 0
     rows_kept: int = 0
     tables_cut: int = 0
-    tables_without_rows: int = 0
-    tables_without_caption: int = 0
 
     def count(self, table: Table) -> None:
         """Counts one table that was read."""
@@ -52,14 +49,16 @@ class ReadReport:
         self.rows += table.n_rows
         self.rows_kept += len(table.rows)
         self.tables_cut += table.n_rows > len(table.rows)
-        self.tables_without_rows += table.n_rows == 0
-        self.tables_without_caption += not table.caption
 
-    def skip(self, extension: str, path: str) -> None:
-        """Counts a file of an unknown kind."""
-        self.skipped[extension] += 1
+    def skip(self, kind: str, path: str) -> None:
+        """Counts a file or a folder that is passed over."""
+        self.skipped[kind] += 1
         if len(self.skipped_examples) < _EXAMPLES:
             self.skipped_examples.append(path)
+
+    def skipped_text(self) -> str:
+        """What was passed over, by kind, the most frequent first: `12 .pdf, 1 hidden`; empty where nothing was."""
+        return ", ".join(f"{count:,} {kind}" for kind, count in self.skipped.most_common(5))
 
     def reasons(self, limit: int = 3) -> str:
         """The first failures as one text, for an error message; empty where there were none."""

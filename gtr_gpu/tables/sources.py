@@ -218,13 +218,10 @@ def _nothing_found(paths: list[Path], report: ReadReport) -> str:
     names = ", ".join(map(repr, map(str, paths[:3]))) + (f" and {len(paths) - 3} more" if len(paths) > 3 else "")
     reasons = [report.reasons(), _skipped(report)]
     if report.layout_tables:
-        reasons.append(f"{report.layout_tables} HTML tables are mere layout")
+        reasons.append(f"HTML tables that only lay out a page: {report.layout_tables:,}")
     told = "; ".join(reason for reason in reasons if reason) or "there is nothing in it"
     return f"no table could be read from {names} ({told}); name files of one of the kinds {EXTENSIONS}"
 
 
 def _skipped(report: ReadReport) -> str:
-    if not report.skipped:
-        return ""
-    kinds = ", ".join(f"{count} {kind}" for kind, count in report.skipped.most_common(5))
-    return f"files of other kinds: {kinds}"
+    return f"skipped: {report.skipped_text()}" if report.skipped else ""

@@ -38,14 +38,14 @@ class FakeIndex:
     built: ClassVar[dict] = {}
     asked: ClassVar[list] = []
     result_notes: ClassVar[list] = []
+    left_out: ClassVar[dict] = {"tables_beyond_window": 1, "rows_beyond_window": 20, "leads_beyond_window": 0}
     error: ClassVar[BaseException | None] = None
 
     def __init__(self, tables):
         self.tables = list(tables)
         self.config = Config()
         self.notes: list = []
-        left_out = {"tables_beyond_window": 1, "rows_beyond_window": 20, "leads_beyond_window": 0}
-        self.summary = {"left_out": left_out, "notes": [], "seconds": {}}
+        self.summary = {"left_out": self.left_out, "notes": [], "seconds": {}}
 
     @classmethod
     def build(cls, tables, path, **options):
@@ -88,7 +88,7 @@ class FakeIndex:
         )
 
     def add(self, tables, *, progress):
-        return Change(added=len(list(tables)), replaced=1, notes=["a rebuild would pay"])
+        return Change(added=len(list(tables)), replaced=1, left_out=self.left_out, notes=["a rebuild would pay"])
 
     def remove(self, ids):
         unknown = [name for name in ids if name not in {table.table_id for table in self.tables}]

@@ -37,8 +37,8 @@ def test_index_says_what_it_did_and_what_to_type_next(gtr, fake, source, tmp_pat
     assert status == 0
     assert "1 from 1 file\n" in text
     assert "2 kept" in text
-    assert "1 tables are longer than the encoder's window: 20 of their rows" in text
-    assert "captions" not in text, "a count of zero is no news"
+    assert "left out     20 rows of 1 table beyond the encoder's window, read only as words\n" in text
+    assert "caption" not in text, "a count of zero is no news"
     assert "encode 0." in text
     assert " GB at most" in text
     assert text.splitlines()[-1] == f"""Ask it: gtr search '{out}' "your question\""""
@@ -102,10 +102,52 @@ def test_no_readable_table_tells_why(gtr, fake, tmp_path):
     assert err.count("\n") == 1
 
 
+def test_index_names_what_was_passed_over(gtr, fake, source, tmp_path):
+    for name in ("a.pdf", "b.pdf", "c.pdf", ".hidden"):
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "page.html").write_text("<table><tr><td>menu</table>" * 2)
+    lines = gtr("index", tmp_path, "--out", tmp_path / "o", "--quiet")[1].splitlines()
+    skipped = [line.removeprefix("skipped").strip() for line in lines if line.startswith("skipped")]
+    names = [str(tmp_path / name) for name in (".hidden", "a.pdf", "b.pdf")]
+    assert skipped == [f"3 .pdf, 1 hidden: {', '.join(names)} and 1 more", "2 HTML tables that only lay out a page"]
+    summary = json.loads(gtr("index", tmp_path, "--out", tmp_path / "o", "--json")[1])
+    assert (summary["layout_tables"], len(summary["skipped_examples"])) == (2, 4)
+
+
+def test_what_is_left_out_is_told_in_the_same_words(gtr, fake, folder, source, tmp_path, monkeypatch):
+    counts = {"tables": 9, "rows": 99, "rows_beyond_limit": 7, "tables_beyond_limit": 2, "leads_beyond_window": 1}
+    counts |= {"headers_beyond_window": 1, "names_beyond_window": 1}
+    monkeypatch.setattr(fake, "left_out", counts)
+    texts = [
+        "7 rows of 2 tables beyond row_limit or cell_limit, counted only",
+        "1 column name of 1 table beyond the encoder's window, read only as words",
+        "the end of 1 caption or description beyond the encoder's window, read only as words",
+    ]
+    expected = [f"left out     {text}" for text in texts]
+    for words in (["index", source, "--out", tmp_path / "o"], ["add", folder, source]):
+        lines = gtr(*words, "--quiet")[1].splitlines()
+        assert [line for line in lines if line.startswith("left out")] == expected
+    monkeypatch.setattr(fake, "info", lambda self: {"summary": {"left_out": counts}})
+    out = gtr("info", folder)[1]
+    assert [line.strip() for line in out.splitlines()] == [
+        "summary",
+        "read      9 tables, 99 rows",
+        f"left out  {texts[0]}",
+        *texts[1:],
+    ]
+
+
+def test_one_is_no_plural(gtr, fake, folder, source):
+    fake.corpus = fake.corpus[:1]
+    assert "the index holds 1 table\n" in gtr("add", folder, source, "--quiet")[1]
+    assert gtr("rebuild", folder, "--quiet")[1].startswith("rebuilt the index of 1 table in ")
+    assert gtr("search", folder, "q", "-k", 3)[2] == "note: the index holds 1 table, so -k 3 gives 1\n"
+
+
 def test_add(gtr, fake, folder, source):
     status, out, err = gtr("add", folder, source, "--quiet")
     assert (status, err) == (0, "note: a rebuild would pay\n")
-    assert out == "added 1, replaced 1; the index holds 3 tables\n"
+    assert out.startswith("added 1, replaced 1; the index holds 3 tables\n")
     shown = json.loads(gtr("add", folder, source, "--json")[1])
     assert (shown["added"], shown["replaced"], shown["tables"], shown["failed"]) == (1, 1, 3, [])
 

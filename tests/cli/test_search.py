@@ -115,7 +115,7 @@ def test_a_folder_that_is_no_index(gtr, fake, tmp_path):
     assert "interrupted build" in gtr("search", tmp_path, "q")[2]
 
 
-HOSTILE = "[red]bold[/red] \x1b[2J\x9b31m :smile: a\nb\u202ec\ud800"
+HOSTILE = "[red]bold[/red] \x1b[2J\x9b31m :smile: a\nb\u202ec\ud800\xad\U000e0041"
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -144,7 +144,8 @@ def test_hostile_text_is_shown_not_obeyed(capsys, terminal):
     assert ":smile:" in shown
     assert "\N{SYMBOL FOR ESCAPE}[2J" in shown
     assert "\\u202e" in shown
-    assert not set(out) & set("\x1b\x9b\u202e\ud800")
+    assert "\\u00ad\\U000e0041" in shown
+    assert not set(out) & set("\x1b\x9b\u202e\ud800\xad\U000e0041")
 
 
 def test_a_terminal_of_ascii_gets_codes(monkeypatch):
