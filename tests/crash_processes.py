@@ -22,7 +22,7 @@ def commit_next(folder: IndexFolder, rng: random.Random) -> int:
         generation = old.generation + 1 if old else 1
         segments = list(old.segments)[-3:] if old else []
         for role in ("features", "relations"):
-            path = transaction.new_path(role, f"s{generation}")
+            path = transaction.new_path(role)
             write_arrays(
                 path, {"x": torch.full((rng.randrange(200_000),), generation), "generation": torch.tensor(generation)}
             )

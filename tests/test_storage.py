@@ -22,7 +22,6 @@ from gtr_gpu.storage import (
     Segment,
     pack_texts,
     read_arrays,
-    read_metadata,
     unpack_texts,
     write_arrays,
 )
@@ -37,7 +36,7 @@ def folder(tmp_path: Path) -> IndexFolder:
     with folder.writer(create=True) as transaction:
         entries = {}
         for role in ("tables", "features", "clusters"):
-            path = transaction.new_path(role, "" if role == "clusters" else "s0")
+            path = transaction.new_path(role)
             write_arrays(path, {"x": torch.arange(1000)})
             entries[role] = transaction.seal(path)
         clusters = entries.pop("clusters")
@@ -89,11 +88,9 @@ def test_arrays_come_back_and_the_library_reads_the_same(shapes, dtypes, seed, t
 def test_the_same_arrays_give_the_same_bytes(tmp_path):
     x = torch.arange(12).reshape(3, 4)
     arrays = {"b": x, "a": x.t(), "half": x[1:].half(), "same": x}
-    metadata = {letter: letter * 2 for letter in "hgfedcba"}
-    write_arrays(tmp_path / "1", arrays, metadata)
-    write_arrays(tmp_path / "2", dict(reversed(arrays.items())), dict(reversed(metadata.items())))
+    write_arrays(tmp_path / "1", arrays)
+    write_arrays(tmp_path / "2", dict(reversed(arrays.items())))
     assert (tmp_path / "1").read_bytes() == (tmp_path / "2").read_bytes()
-    assert read_metadata(tmp_path / "1") == metadata
     assert torch.equal(read_arrays(tmp_path / "1")["a"], x.t())
 
 
@@ -105,7 +102,6 @@ def test_a_file_of_arrays_is_never_replaced_and_has_ordinary_permissions(tmp_pat
         os.umask(mask)
     assert (tmp_path / "x").stat().st_mode & 0o777 == 0o640
     assert read_arrays(tmp_path / "x") == {}
-    assert read_metadata(tmp_path / "x") == {}
     with pytest.raises(FileExistsError):
         write_arrays(tmp_path / "x", {})
 
@@ -194,7 +190,7 @@ def test_a_manifest_comes_back_complete(folder):
     assert manifest.encoder == {"name": "é", "dimension": 384}
     assert manifest.segments[0].n_tables == 7
     assert manifest.summary == {"notes": ["cut 3 tables"]}
-    assert [entry.name.rsplit("-", 2)[0] for entry in manifest.entries()] == ["s0-tables", "s0-features", "clusters"]
+    assert [entry.name.rsplit("-", 2)[0] for entry in manifest.entries()] == ["tables", "features", "clusters"]
     for entry in manifest.entries():
         data = folder.file(entry).read_bytes()
         assert entry == FileEntry(entry.name, len(data), hashlib.sha256(data).hexdigest())
@@ -321,7 +317,7 @@ def test_verify_reports_its_progress(folder):
         done = 0
 
         def stage(self, name, total=None):
-            self.total = total
+            self.name, self.total = name, total
             return self
 
         def advance(self, amount=1):
@@ -335,6 +331,7 @@ def test_verify_reports_its_progress(folder):
 
     progress = Counting()
     assert folder.verify(progress) == []
+    assert progress.name == "Verifying"
     assert progress.done == progress.total == sum(entry.size for entry in folder.read_manifest().entries())
 
 

@@ -1,6 +1,6 @@
 """The index on disk: a folder of immutable files and one manifest that names them, replaced at once by each change."""
 
-from gtr_gpu.storage.arrays import pack_texts, read_arrays, read_metadata, unpack_texts, write_arrays
+from gtr_gpu.storage.arrays import pack_texts, read_arrays, unpack_texts, write_arrays
 from gtr_gpu.storage.folder import ENCODINGS_NAME, IndexFolder
 from gtr_gpu.storage.manifest import FORMAT_VERSION, FileEntry, Manifest, Segment
 from gtr_gpu.storage.transaction import Transaction
@@ -15,7 +15,6 @@ __all__ = [
     "Transaction",
     "pack_texts",
     "read_arrays",
-    "read_metadata",
     "unpack_texts",
     "write_arrays",
 ]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -31,18 +30,16 @@ _FORMAT_NAMES = {
 }
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> None:
+def write_arrays(path: Path, arrays: Mapping[str, Tensor]) -> None:
     """Writes arrays of any shape, empty ones too, to one safetensors file and waits until it is on the disk.
 
     The library's own writer is not used: it goes through a temporary file of mode 0600 whose name nobody could sweep
-    after a crash, hides a full disk behind an error of its own, and orders metadata at random. The same arrays give the
-    same bytes here.
+    after a crash, and hides a full disk behind an error of its own. The same arrays give the same bytes here.
 
     Args:
         path: The file, which must not exist.
         arrays: Tensors by name, on any device, with one of the types bool, uint8, float16, bfloat16, int32, float32,
             int64 and float64.
-        metadata: Texts to keep beside them.
 
     Raises:
         TypeError: A tensor has another type, or is sparse.
@@ -53,7 +50,7 @@ def write_arrays(path: Path, arrays: Mapping[str, Tensor], metadata: Mapping[str
             raise TypeError(f"array {name!r} must be dense and of one of {list(_FORMAT_NAMES)}, got {array.dtype}")
     # Wide items first, so that every array starts at a multiple of its item size and can be mapped as it lies.
     order = sorted(arrays, key=lambda name: (-arrays[name].element_size(), name))
-    header: dict[str, Any] = {"__metadata__": dict(sorted(metadata.items()))} if metadata else {}
+    header: dict[str, Any] = {}
     end = 0
     for name in order:
         array = arrays[name]
@@ -84,21 +81,9 @@ def read_arrays(path: Path) -> dict[str, Tensor]:
         FileNotFoundError: There is no such file.
         IndexFormatError: The file is truncated or of another kind.
     """
-    with _opened(path) as file:
-        return {name: file.get_tensor(name) for name in sorted(file.keys())}
-
-
-def read_metadata(path: Path) -> dict[str, str]:
-    """The texts that `write_arrays` kept beside the arrays; errors as in `read_arrays`."""
-    with _opened(path) as file:
-        return dict(file.metadata() or {})
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
     try:
         with safe_open(path, framework="pt") as file:
-            yield file
+            return {name: file.get_tensor(name) for name in sorted(file.keys())}
     except SafetensorError as error:
         raise IndexFormatError(
             f"{path} is truncated or not a safetensors file ({error}); build the index anew from its sources"

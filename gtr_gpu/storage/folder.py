@@ -103,7 +103,7 @@ class IndexFolder:
         manifest = self._parse()
         total = sum(entry.size for entry in manifest.entries())
         problems = []
-        with (progress or Silent()).stage("verify", total) as stage:
+        with (progress or Silent()).stage("Verifying", total) as stage:
             for entry in manifest.entries():
                 try:
                     self._check_file(entry)
@@ -123,13 +123,12 @@ class IndexFolder:
         return problems
 
     @contextmanager
-    def writer(self, create: bool = False, overwrite: bool = False, timeout: float = 0.0) -> Iterator[Transaction]:
+    def writer(self, create: bool = False, overwrite: bool = False) -> Iterator[Transaction]:
         """Takes the writer's lock for one change, or several; the files of a crashed writer are deleted first.
 
         Args:
             create: Begins a new index; else there has to be one.
             overwrite: With `create`, allows the place of an existing index, which stays until the commit.
-            timeout: How many seconds to wait for another writer.
 
         Raises:
             GTRError: Another writer is at work, the folder holds other things, or an index without `overwrite`.
@@ -137,7 +136,7 @@ class IndexFolder:
         """
         with ExitStack() as stack:
             try:
-                transaction = self._enter(stack, create, overwrite, timeout)
+                transaction = self._enter(stack, create, overwrite)
             except OSError as error:
                 if error.errno not in _UNFIT_PLACE:
                     raise
@@ -164,13 +163,13 @@ class IndexFolder:
             copy = partial(transaction.copy, self.path)
             return transaction.commit(self.open_snapshot(lambda manifest: manifest.with_files(copy)))
 
-    def _enter(self, stack: ExitStack, create: bool, overwrite: bool, timeout: float) -> Transaction:
+    def _enter(self, stack: ExitStack, create: bool, overwrite: bool) -> Transaction:
         """Begins a transaction that ends with the stack."""
         self._check_place(create, overwrite)
         for folder in [folder for folder in (self.path, *self.path.parents) if not folder.exists()][::-1]:
             folder.mkdir(exist_ok=True)
             stack.callback(_remove_if_empty, folder)
-        stack.enter_context(writer_lock(self.path, timeout))
+        stack.enter_context(writer_lock(self.path))
         stack.callback(self._leave_no_lock)
         # Another writer may have committed before the lock was ours.
         self._check_place(create, overwrite)

@@ -7,37 +7,30 @@ import json
 import os
 import socket
 import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 from gtr_gpu.errors import GTRError
 
 LOCK_NAME = "writer.lock"
-_POLL_SECONDS = 0.05
 
 
 @contextmanager
-def writer_lock(folder: Path, timeout: float = 0.0) -> Iterator[None]:
+def writer_lock(folder: Path) -> Iterator[None]:
     """Holds the lock of a folder's writers.
 
     The kernel gives it back when the process ends, however it ends, so a file that is left behind locks nothing.
 
     Args:
         folder: The index, which exists.
-        timeout: How many seconds to wait for another writer.
 
     Raises:
         GTRError: Another writer holds it; the message names that one.
         OSError: The lock file can't be made.
     """
-    path, deadline = folder / LOCK_NAME, time.monotonic() + timeout
-    while (descriptor := _try_to_lock(path)) is None:
-        if time.monotonic() >= deadline:
-            raise GTRError(f"{folder} is being written by {_owner(path)}; wait until it is done, or end it")
-        time.sleep(_POLL_SECONDS)
+    descriptor = _lock(folder / LOCK_NAME)
     try:
         owner = {
             "pid": os.getpid(),
@@ -52,20 +45,25 @@ def writer_lock(folder: Path, timeout: float = 0.0) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _try_to_lock(path: Path) -> int | None:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # A writer that gave up a new folder has deleted its lock file: a lock on the nameless file guards nothing.
-        if path.exists() and os.path.samestat(os.fstat(descriptor), path.stat()):
-            return descriptor
-    except BlockingIOError:
-        pass
-    except BaseException:
+def _lock(path: Path) -> int:
+    """Opens and locks the file."""
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A writer that gave up a new folder has deleted its lock file: a lock on the nameless file guards nothing.
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(descriptor), path.stat()):
+                    return descriptor
+        except BlockingIOError:
+            os.close(descriptor)
+            raise GTRError(
+                f"{path.parent} is being written by {_owner(path)}; wait until it is done, or end it"
+            ) from None
+        except BaseException:
+            os.close(descriptor)
+            raise
         os.close(descriptor)
-        raise
-    os.close(descriptor)
-    return None
 
 
 def _owner(path: Path) -> str:

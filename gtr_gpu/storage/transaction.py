@@ -37,22 +37,20 @@ class Transaction:
         self._made: set[str] = set()
         self._sealed: dict[str, FileEntry] = {}
 
-    def new_path(self, role: str, stem: str = "", suffix: str = ".safetensors") -> Path:
+    def new_path(self, role: str, suffix: str = ".safetensors") -> Path:
         """A name that no file of the folder ever had, for a file that the caller writes.
 
         Args:
             role: The role that the manifest will give the file; lower-case letters, digits and hyphens.
-            stem: A segment's name, put in front.
             suffix: `.safetensors` or `.arrow`.
 
         Raises:
             ValueError: A name of other characters, or another suffix.
         """
         generation = self.manifest.generation + 1 if self.manifest else 1
-        parts = [stem] * bool(stem) + [role, f"{generation:06}", secrets.token_hex(4)]
-        name = "-".join(parts) + suffix
+        name = f"{role}-{generation:06}-{secrets.token_hex(4)}{suffix}"
         if not FILE_NAME.fullmatch(name):
-            raise ValueError(f"role and stem must be lower-case letters, digits and hyphens, got {name!r}")
+            raise ValueError(f"role must be lower-case letters, digits and hyphens, with a known suffix, got {name!r}")
         self._made.add(name)
         return self.folder / name
 
