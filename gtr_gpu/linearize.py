@@ -1,7 +1,8 @@
 """Which text each modality reads of a table: the paper's linearization s, in one place.
 
 Every text is made of the caption, the description, the column names and the kept rows; the id, the source and the
-metadata are never read. Runs of whitespace become one space. Empty names and cells are skipped.
+metadata are never read. Runs of whitespace become one space, save in cells whose words are only counted. Empty names
+and cells are skipped.
 
 | modality   | caption | description        | column names | cells                                     |
 |------------|---------|--------------------|--------------|-------------------------------------------|
@@ -12,17 +13,18 @@ metadata are never read. Runs of whitespace become one space. Empty names and ce
 `text_style` says how the encoder's text is laid out:
 
 - `plain`: `caption. description. a, b, c.` and then the rows, each `1, 2, 3;`.
-- `tagged`: the paper's `[Table] [Caption] caption [Header] a [Header] b`, and then `[Row] 1, 2`; the description
+- `tagged`: the paper's `[Table] [Caption] caption. [Header] a [Header] b`, and then `[Row] 1, 2`; the description
   follows the caption.
 - `paper`: `Caption: caption; Headers: [a, b]`, the text of the authors' code, for all three modalities: no description
   and no cells for features (rows follow for the encoder only where `encode_rows` is set). Names are joined by `, `
   without quotes, empty ones included.
 
-A table of which nothing would be read is described by its shape, so that no text is empty.
+In the `plain` style a table of which the encoder would read nothing is described by its shape, so that it never reads
+an empty text.
 
-The encoder's window holds tokens, so the texts here are only bounded generously: `CHARACTERS_PER_TOKEN` letters for
-each token of the window. Rows that begin after that bound are never read. The encoder cuts exactly, and counts what it
-leaves out.
+The encoder's window holds tokens, so rows are only bounded generously here: `CHARACTERS_PER_TOKEN` letters for each
+token of the window. Rows that begin after that bound are never read. The encoder cuts exactly, and counts what it
+leaves out; where caption, description or names are cut, it reads no rows.
 """
 
 from __future__ import annotations
@@ -89,11 +91,6 @@ def heuristic_fields(table: Table, config: Config) -> tuple[str, str]:
         return _join_parts(*_paper(table)), ""
     schema = [one_line(table.caption), one_line(table.description), *_names(table)]
     return "\n".join(filter(None, schema)), "\n".join(filter(None, chain.from_iterable(table.rows)))
-
-
-def linearize(table: Table, config: Config) -> str:
-    """A table as the one text s that the encoder would read if its window had no end."""
-    return table_text(table, config).joined()
 
 
 def one_line(text: str) -> str:

@@ -5,7 +5,6 @@ from gtr_gpu.linearize import (
     CHARACTERS_PER_TOKEN,
     STRUCTURAL_DESCRIPTION,
     heuristic_fields,
-    linearize,
     structural_text,
     table_text,
 )
@@ -22,12 +21,16 @@ TABLE = Table(
 )
 
 
+def encoder_text(table, config):
+    return table_text(table, config).joined()
+
+
 def test_each_style_is_laid_out_as_documented():
-    assert linearize(TABLE, Config()) == "Medal table. All games. Nation, Gold. Norway, x y, 16; Chad, 0;"
-    assert linearize(TABLE, Config(text_style="tagged")) == (
+    assert encoder_text(TABLE, Config()) == "Medal table. All games. Nation, Gold. Norway, x y, 16; Chad, 0;"
+    assert encoder_text(TABLE, Config(text_style="tagged")) == (
         "[Table] [Caption] Medal table. All games. [Header] Nation [Header] Gold [Row] Norway, x y, 16 [Row] Chad, 0"
     )
-    assert linearize(TABLE, Config.preset("paper")) == "Caption: Medal table; Headers: [Nation, , Gold]"
+    assert encoder_text(TABLE, Config.preset("paper")) == "Caption: Medal table; Headers: [Nation, , Gold]"
 
 
 def test_without_rows_the_encoder_reads_caption_and_names():
@@ -48,27 +51,33 @@ def test_each_modality_reads_its_parts():
 @pytest.mark.parametrize("style", ["plain", "tagged", "paper"])
 def test_ids_sources_and_metadata_are_never_read(style):
     config = Config(text_style=style)
-    texts = [linearize(TABLE, config), structural_text(TABLE, config), *heuristic_fields(TABLE, config)]
+    texts = [encoder_text(TABLE, config), structural_text(TABLE, config), *heuristic_fields(TABLE, config)]
     assert not any("secret" in text for text in texts)
 
 
 @pytest.mark.parametrize("style", ["plain", "tagged", "paper"])
 @pytest.mark.parametrize("rows", [[], [["", ""]]])
 def test_a_table_without_words_has_a_text(style, rows):
-    text = linearize(Table("t", "", ["", ""], rows), Config(text_style=style))
+    text = encoder_text(Table("t", "", ["", ""], rows), Config(text_style=style))
     assert text.strip()
     if style == "plain":
         assert text == f"Table of {len(rows)} rows and 2 columns."
 
 
+def test_nothing_is_counted_of_a_table_without_words():
+    table = Table("t", " ", ["", " "], [["", ""]])
+    assert structural_text(table, Config()) == ""
+    assert heuristic_fields(table, Config()) == ("", "")
+
+
 def test_numbers_alone_are_read():
-    assert linearize(Table("t", "", [""], [["1"], ["2.5"]]), Config()) == "1; 2.5;"
+    assert encoder_text(Table("t", "", [""], [["1"], ["2.5"]]), Config()) == "1; 2.5;"
     assert table_text(Table("t", "", [""], [["1"]]), Config(encode_rows=False)).lead == "Table of 1 rows and 1 columns."
 
 
 def test_other_scripts_end_their_sentences_once():
     table = Table("t", "中文表格。", ["الاسم"], [["值"]])
-    assert linearize(table, Config()) == "中文表格。 الاسم. 值;"
+    assert encoder_text(table, Config()) == "中文表格。 الاسم. 值;"
 
 
 def test_rows_beyond_what_could_fit_are_counted_but_not_joined():
