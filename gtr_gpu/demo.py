@@ -11,7 +11,7 @@ from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError, IndexFormatError
 from gtr_gpu.index import GTRIndex
 from gtr_gpu.progress import Progress
-from gtr_gpu.results import Edge
+from gtr_gpu.results import SearchResult
 from gtr_gpu.storage import IndexFolder
 from gtr_gpu.tables import ReadReport
 from gtr_gpu.tables.rdatasets import SOURCE, read_rdatasets
@@ -52,34 +52,6 @@ QUESTIONS = (
     Question("Who won the Great British Bake Off in each season, and what did they bake?", "about a family of tables"),
     Question("Do better looking professors get better ratings from their students?", "about a hypothesis"),
 )
-
-
-@dataclass(frozen=True)
-class Found:
-    """A table that a question found.
-
-    Attributes:
-        table_id: Its name in the index.
-        caption: Its title.
-        n_rows: Its rows, also those beyond the row limit.
-        n_columns: Its columns.
-        score: Its share of the walk.
-    """
-
-    table_id: str
-    caption: str
-    n_rows: int
-    n_columns: int
-    score: float
-
-
-@dataclass(frozen=True)
-class Answer:
-    """The tables that a question found, best first, and how they are related."""
-
-    question: Question
-    tables: list[Found]
-    edges: list[Edge]
 
 
 def default_folder() -> Path:
@@ -131,24 +103,12 @@ def build_index(
     return GTRIndex.build(tables, folder, config=CONFIG, overwrite=overwrite, progress=progress)
 
 
-def ask(index: GTRIndex, questions: Sequence[Question] = QUESTIONS, k: int = 5) -> list[Answer]:
-    """Asks all questions in one batch.
+def ask(index: GTRIndex, questions: Sequence[Question] = QUESTIONS, k: int = 5) -> SearchResult:
+    """Asks all questions in one batch, relations included.
 
     Args:
         index: Any index.
         questions: What to ask.
         k: Tables for each question, fewer where the index holds fewer.
     """
-    result = index.search([question.text for question in questions], min(k, index.n_tables), edges=True)
-    edges = result.edges or [[] for _ in questions]
-    return [
-        Answer(question, [_found(index, row, score) for row, score in zip(rows, scores, strict=True)], related)
-        for question, rows, scores, related in zip(
-            questions, result.ids.tolist(), result.scores.tolist(), edges, strict=True
-        )
-    ]
-
-
-def _found(index: GTRIndex, row: int, score: float) -> Found:
-    table = index.table(row)
-    return Found(table.table_id, table.caption, table.n_rows, len(table.header), score)
+    return index.search([question.text for question in questions], min(k, index.n_tables), edges=True)

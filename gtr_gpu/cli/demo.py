@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
 from gtr_gpu.cli import common
 from gtr_gpu.cli.common import put
+from gtr_gpu.cli.hits import related_pairs
 from gtr_gpu.cli.progress import drawn, duration
 from gtr_gpu.cli.summary import put_failures
 from gtr_gpu.cli.text import shortened, visible
@@ -22,10 +24,13 @@ from gtr_gpu.cli.view import View
 from gtr_gpu.errors import GTRError, IndexFormatError
 
 if TYPE_CHECKING:
-    from gtr_gpu.demo import Answer, Found
+    from gtr_gpu.demo import Question
     from gtr_gpu.index import GTRIndex
+    from gtr_gpu.results import Edge
+    from gtr_gpu.tables import Table
 
 _WIDEST, _BAR, _SIZE, _NAMES = 110, 8, 12, 28
+_INDENT = (0, 0, 0, 4)
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
 _KINDS = {"semantic": "text", "header": "columns", "key": "keys", "cells": "cells", "caption": "title"}
 
@@ -92,14 +97,22 @@ def _answer(index: GTRIndex, view: View) -> None:
 
     demo.ask(index, demo.QUESTIONS[:1])  # the first question of a process waits for the encoder to be loaded
     start = time.perf_counter()
-    answers = demo.ask(index)
+    result = demo.ask(index)
     took = duration(time.perf_counter() - start)
     put()
     view.say(f"Ten questions, answered together in {took}. The score is a table's share of the walk along the graph.")
-    names = max(len(visible(table.table_id)) for answer in answers for table in answer.tables)
-    for number, answer in enumerate(answers, 1):
+    width = min(max(len(visible(name)) for names in result.table_ids for name in names), _NAMES)
+    for number, question in enumerate(demo.QUESTIONS):
+        found = len(result.table_ids[number])
+        tables = [index.table(row) for row in result.ids[number, :found].tolist()]
         put()
-        view.show(_question(number, answer, min(names, _NAMES), view))
+        view.show(_heading(number + 1, question))
+        view.show(Padding(_tables(tables, result.scores[number, :found].tolist(), width, view), _INDENT))
+        if question.relations:
+            edges = result.edges[number] if result.edges else []
+            heading = "how these are related, by what two share" if edges else "no two of these are related"
+            view.show(Text(f"    {heading}", style="dim italic"))
+            view.show(Padding(_relations(tables, edges), _INDENT))
 
 
 def _go_on(index: GTRIndex, view: View) -> None:
@@ -111,26 +124,16 @@ def _go_on(index: GTRIndex, view: View) -> None:
     put(f"  {common.program()} info {where}")
 
 
-def _question(number: int, answer: Answer, names: int, view: View) -> RenderableType:
-    title = Text.assemble((f"{number:>2}  ", "bold cyan"), (visible(answer.question.text), "bold"))
-    parts: list[RenderableType] = [_hanging(title), Text(f"    {answer.question.kind}", style="dim italic")]
-    parts.append(Padding(_tables(answer.tables, names, view), (0, 0, 0, 4)))
-    if answer.question.relations:
-        heading = "how these are related, by what two share" if answer.edges else "no two of these are related"
-        parts.append(Text(f"    {heading}", style="dim italic"))
-        parts.append(Padding(_relations(answer), (0, 0, 0, 4)))
-    return Group(*parts)
-
-
-def _hanging(title: Text) -> RenderableType:
+def _heading(number: int, question: Question) -> RenderableType:
     grid = Grid.grid()
     grid.add_column(width=4)
     grid.add_column()
-    grid.add_row(title[:4], title[4:])
+    grid.add_row(Text(f"{number:>2}", style="bold cyan"), Text(question.text, style="bold"))
+    grid.add_row("", Text(question.kind, style="dim italic"))
     return grid
 
 
-def _tables(tables: list[Found], names: int, view: View) -> Grid:
+def _tables(tables: Sequence[Table], scores: Sequence[float], names: int, view: View) -> Grid:
     """The ranked tables, in columns that are as wide for each question; `names` is the width of the last one."""
     grid = Grid.grid(padding=(0, 1, 0, 0), expand=True)
     grid.add_column(justify="right", style="bold cyan", no_wrap=True)
@@ -141,14 +144,14 @@ def _tables(tables: list[Found], names: int, view: View) -> Grid:
     grid.add_column(style="dim", overflow="fold", width=names)
     # Indent, rank, score and the gaps take 14 columns more than the others; a caption may need a line or two more.
     caption_width = max(view.width - _BAR - _SIZE - names - 14, 10) + 30
-    best = max((table.score for table in tables), default=0.0)
-    for rank, table in enumerate(tables, 1):
+    best = max(scores, default=0.0)
+    for rank, (table, score) in enumerate(zip(tables, scores, strict=True), 1):
         grid.add_row(
             Text(str(rank)),
-            Text(_bar(table.score / best if best > 0 else 0.0, view.ascii)),
-            Text(f"{table.score:.2f}"),
+            Text(_bar(score / best if best > 0 else 0.0, view.ascii)),
+            Text(f"{score:.2f}"),
             Text(shortened(visible(table.caption), caption_width)),
-            Text(f"{table.n_rows:,} × {table.n_columns:,}"),
+            Text(f"{table.n_rows:,} × {len(table.header):,}"),
             Text(visible(table.table_id)),
         )
     return grid
@@ -161,20 +164,16 @@ def _bar(share: float, ascii_only: bool) -> str:
     return "█" * (eighths // 8) + _EIGHTHS[eighths % 8] or _EIGHTHS[1]
 
 
-def _relations(answer: Answer) -> Grid:
+def _relations(tables: Sequence[Table], edges: Sequence[Edge]) -> Grid:
     """The related pairs, by the better ranked table, each with what the two share and how strongly."""
-    pairs: dict[tuple[int, int], list[tuple[float, str]]] = {}
-    for edge in answer.edges:
-        pairs.setdefault((edge.source, edge.target), []).append((edge.score, _KINDS.get(edge.kind, edge.kind)))
-    names = [visible(table.table_id) for table in answer.tables]
+    names = [visible(table.table_id) for table in tables]
     grid = Grid.grid(padding=(0, 1, 0, 0))
     grid.add_column(overflow="fold")
     grid.add_column(style="magenta")
     last = -1
-    for (source, target), kinds in pairs.items():
+    for source, target, kinds in related_pairs(edges, _KINDS):
         if source != last:
             grid.add_row(Text(names[source]))
             last = source
-        strengths = ", ".join(f"{kind} {score:.2f}" for score, kind in sorted(kinds, reverse=True))
-        grid.add_row(Text.assemble("  — ", names[target]), Text(strengths))
+        grid.add_row(Text.assemble("  — ", names[target]), Text(kinds))
     return grid

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from gtr_gpu.cli.view import View
 
 if TYPE_CHECKING:
     from gtr_gpu.index import GTRIndex
-    from gtr_gpu.results import SearchResult
+    from gtr_gpu.results import Edge, SearchResult
 
 _HEADER_WIDTH = 120
 
@@ -41,29 +41,19 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Relation:
-    """An edge between two tables found, by their ranks from 1."""
-
-    source: int
-    target: int
-    kind: str
-    score: float
-
-
-@dataclass(frozen=True)
 class Answer:
-    """What one question found."""
+    """What one question found; `relations` are by rank from 0."""
 
     query: Query
     hits: list[Hit]
-    relations: list[Relation]
+    relations: list[Edge]
     iterations: int
     converged: bool
     candidates: int
 
     def to_json(self) -> dict[str, Any]:
         """The object that `gtr search --json` prints."""
-        names = {hit.rank: hit.table_id for hit in self.hits}
+        names = [hit.table_id for hit in self.hits]
         return {
             "query_id": self.query.query_id,
             "query": self.query.text,
@@ -72,7 +62,12 @@ class Answer:
                 for hit in self.hits
             ],
             "edges": [
-                {"source": names[edge.source], "target": names[edge.target], "type": edge.kind, "score": edge.score}
+                {
+                    "source": names[edge.source],
+                    "target": names[edge.target],
+                    "type": edge.kind,
+                    "score": float(edge.score),
+                }
                 for edge in self.relations
             ],
             "iterations": self.iterations,
@@ -97,7 +92,7 @@ def answers(index: GTRIndex, queries: Sequence[Query], result: SearchResult) -> 
                 _hit(index, rank, rows[number][rank - 1], name, scores[number][rank - 1])
                 for rank, name in enumerate(result.table_ids[number], 1)
             ],
-            [Relation(edge.source + 1, edge.target + 1, edge.kind, float(edge.score)) for edge in edges],
+            edges,
             int(iterations[number]),
             bool(converged[number]),
             int(candidates[number]),
@@ -120,8 +115,8 @@ def put_plain_answer(answer: Answer) -> None:
     put(f"# {visible(answer.query.text)}")
     for hit in answer.hits:
         put(f"{hit.rank}\t{hit.score:.4f}\t{hit.title}\t{visible(hit.table_id)}")
-    for source, target, kinds in _pairs(answer):
-        put(f"# {source} - {target}\t{kinds}")
+    for source, target, kinds in related_pairs(answer.relations):
+        put(f"# {source + 1} - {target + 1}\t{kinds}")
 
 
 def put_answer(answer: Answer, with_relations: bool, view: View) -> None:
@@ -147,17 +142,23 @@ def _relations(answer: Answer) -> Grid:
     grid = Grid.grid(padding=(0, 1, 0, 1))
     if not answer.relations:
         grid.add_row(Text("no two of them are related", style="dim"))
-    for source, target, kinds in _pairs(answer):
-        pair = Text.assemble((str(source), "bold cyan"), " ─ ", (str(target), "bold cyan"))
+    for source, target, kinds in related_pairs(answer.relations):
+        pair = Text.assemble((str(source + 1), "bold cyan"), " ─ ", (str(target + 1), "bold cyan"))
         grid.add_row(pair, Text(kinds, style="magenta"))
     return grid
 
 
-def _pairs(answer: Answer) -> Iterator[tuple[int, int, str]]:
-    """The related pairs by rank, each with all that relates them: `key 1.00, header 0.33`."""
-    pairs: dict[tuple[int, int], list[Relation]] = {}
-    for edge in answer.relations:
+def related_pairs(edges: Sequence[Edge], names: Mapping[str, str] | None = None) -> Iterator[tuple[int, int, str]]:
+    """The related pairs by rank from 0, each with all that relates them: `key 1.00, header 0.33`.
+
+    Args:
+        edges: The relations of one answer.
+        names: What to call a kind of relation, where it is to be called otherwise.
+    """
+    pairs: dict[tuple[int, int], list[Edge]] = {}
+    for edge in edges:
         pairs.setdefault((edge.source, edge.target), []).append(edge)
-    for (source, target), edges in pairs.items():
-        edges.sort(key=lambda edge: -edge.score)
-        yield source, target, ", ".join(f"{visible(edge.kind)} {edge.score:.2f}" for edge in edges)
+    for (source, target), found in pairs.items():
+        found.sort(key=lambda edge: -edge.score)
+        kinds = (f"{visible((names or {}).get(edge.kind, edge.kind))} {edge.score:.2f}" for edge in found)
+        yield source, target, ", ".join(kinds)

@@ -8,6 +8,7 @@ import pytest
 from gtr_gpu.cli import hits, search
 from gtr_gpu.cli.queries import Query
 from gtr_gpu.cli.view import View
+from gtr_gpu.results import Edge
 from gtr_gpu.tables.table import Table
 
 
@@ -128,7 +129,7 @@ def test_hostile_text_is_shown_not_obeyed(capsys, terminal):
             hits.Hit(1, 0.5, HOSTILE, HOSTILE, hits.visible(HOSTILE)),
             hits.Hit(2, 0.25, "t", "", hits._columns([HOSTILE])),
         ],
-        [hits.Relation(1, 2, HOSTILE[:5], 0.5)],
+        [Edge(0, 1, HOSTILE[:5], 0.5)],
         1,
         True,
         2,
