@@ -94,8 +94,8 @@ def distinct(tables: Iterable[Table]) -> Iterator[Table]:
         place = table.source or "a table without a source"
         if table.table_id in places:
             raise GTRError(
-                f"table id {table.table_id!r} comes twice, in {places[table.table_id]} and in {place}; rename one, or "
-                "leave one out; of files with one name, index the folder that holds both"
+                f"table id {table.table_id!r} comes twice, in {places[table.table_id]} and in {place}; leave one out "
+                "or give it another id (files are told apart by their paths below the folder that is named)"
             )
         places[table.table_id] = place
         yield table

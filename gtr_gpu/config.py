@@ -295,8 +295,9 @@ def _check(name: str, knob: Knob, value: Value) -> None:
         if knob.choices and item not in knob.choices:
             raise GTRError(f"{name} must be {_describe(name)}, got {item!r}{_did_you_mean(str(item), knob.choices)}")
         # Neither infinity nor NaN has a word in JSON, and arrays count in 64 bits.
-        within = isinstance(item, str) or (knob.low <= item <= knob.high and abs(item) < _TOO_LARGE)
-        if not within:
+        if not isinstance(item, str) and not abs(item) < _TOO_LARGE:
+            raise GTRError(f"{name} must be {_describe(name)} and below {_TOO_LARGE:.1e}, got {item}")
+        if not isinstance(item, str) and not knob.low <= item <= knob.high:
             raise GTRError(f"{name} must be {_describe(name)}, got {item}")
 
 

@@ -17,6 +17,7 @@ from gtr_gpu.changes import ChangeReport
 from gtr_gpu.coarse import find_candidates, uses_clusters
 from gtr_gpu.config import MODALITIES, Config
 from gtr_gpu.errors import GTRError
+from gtr_gpu.features.encoder_source import with_absolute_encoder
 from gtr_gpu.features.semantic import Encoder, choose_device
 from gtr_gpu.fine import rank
 from gtr_gpu.neighbors import relations
@@ -96,7 +97,7 @@ class GTRIndex:
         temporary = tempfile.TemporaryDirectory(prefix="gtr-index-") if path is None else None
         folder = Path(temporary.name) if path is None and temporary else Path(path or "")
         loaded: list[Encoder] = []
-        config = config or Config()
+        config = with_absolute_encoder(config or Config())
 
         def encoder() -> Encoder:
             loaded.append(Encoder.load(config, device, precision))
@@ -170,7 +171,8 @@ class GTRIndex:
         result = SearchResult.merge(batches)
         short = int((result.ids[:, n_found - 1] < 0).sum())
         if short:
-            notes.append(f"{short:,} questions probed clusters of fewer tables than were asked for; raise n_probe")
+            asked = "1 question" if short == 1 else f"{short:,} questions"
+            notes.append(f"{asked} probed clusters of fewer tables than were asked for; raise n_probe")
         result.notes.extend(notes)
         return result
 
@@ -225,6 +227,7 @@ class GTRIndex:
         Raises:
             GTRError: A knob that needs the tables to be read again, or another writer at work.
         """
+        config = config and with_absolute_encoder(config)
         report = changes.rebuild(self._folder, self._snapshot_of, config, seed=seed, progress=progress)
         self._reopen()
         return report

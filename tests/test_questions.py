@@ -60,3 +60,13 @@ def test_the_pipeline_is_that_of_the_index_that_took_anothers_place(tmp_path, lo
             features, _ = reader.read(QUERIES, encoder, snapshot, config, clusters=True)
             assert features.structural.shape == (3, width)
     assert loaded == [("blank:en", "tags"), ("blank:en", "paper"), ("blank:en", "tags")]
+
+
+def test_an_encoders_folder_is_kept_as_an_absolute_path(tmp_path, monkeypatch):
+    (tmp_path / "model").mkdir()
+    monkeypatch.chdir(tmp_path)
+    config = fast_config(n_clusters=2, encoder="./model")
+    index = GTRIndex.build(TABLES, tmp_path / "x", config=config)
+    assert index.config.encoder == str(tmp_path / "model")
+    index.rebuild(config=config)
+    assert index.config.encoder == str(tmp_path / "model")

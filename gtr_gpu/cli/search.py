@@ -55,7 +55,7 @@ def run(
 
     with GTRIndex.load(folder) as index:
         if k > index.n_tables:  # said here alone: the search is then asked for no more than there are
-            common.note(f"the index holds {counted(index.n_tables, 'table')}, so -k {k} gives {index.n_tables:,}")
+            common.note(f"-k is {k}, but the index holds {counted(index.n_tables, 'table')}")
         view = View()
         config = _search_config(index.config, preset, assignments or ())
         for answer in _search(index, asked, min(k, index.n_tables), config, edges):

@@ -27,8 +27,8 @@ _FILLED = 0.5
 _FEW = 0.2
 _DISTINCT = 0.7
 _WORDED = 0.5
-# Digits of the largest row number; Python refuses to read a number of more than 4,300.
-_COUNTER_DIGITS = 18
+# Digits of the largest row number: years have more.
+_COUNTER_DIGITS = 3
 
 
 def evidence(tables: Iterable[Table], config: Config) -> dict[str, Ragged]:
@@ -95,9 +95,10 @@ def key_column(header: Sequence[str], rows: Sequence[Sequence[str]]) -> int | No
 
 
 def _is_counter(values: set[str]) -> bool:
-    """Whether values are whole numbers from 0 or 1 on with few gaps, such as ranks and row numbers."""
-    numbers = {int(value) for value in values if value.isdecimal() and len(value) <= _COUNTER_DIGITS}
-    return len(numbers) == len(values) > 1 and min(numbers) <= 1 and max(numbers) <= 1.5 * len(numbers)
+    """Whether values are small whole numbers with few gaps, such as ranks and row numbers, also "4."; years are not."""
+    numerals = {value.removesuffix(".") for value in values}
+    numbers = {int(value) for value in numerals if value.isdecimal() and len(value) <= _COUNTER_DIGITS}
+    return len(numbers) == len(values) > 1 and max(numbers) - min(numbers) < 1.5 * len(numbers)
 
 
 def _key_values(table: Table) -> set[str]:

@@ -163,7 +163,7 @@ def test_one_is_no_plural(gtr, fake, folder, source):
     fake.corpus = fake.corpus[:1]
     assert "the index holds 1 table\n" in gtr("add", folder, source, "--quiet")[1]
     assert gtr("rebuild", folder, "--quiet")[1].startswith("rebuilt the index of 1 table in ")
-    assert gtr("search", folder, "q", "-k", 3)[2] == "note: the index holds 1 table, so -k 3 gives 1\n"
+    assert gtr("search", folder, "q", "-k", 3)[2] == "note: -k is 3, but the index holds 1 table\n"
 
 
 def test_add(gtr, fake, folder, source):

@@ -116,13 +116,13 @@ def test_a_corpus_of_one_table(gtr, tmp_path):
     status, out, err = gtr("search", tmp_path / "o", "gold", "--json")
     assert status == 0
     assert [hit["table_id"] for hit in json.loads(out)["tables"]] == ["medals"]
-    assert err == "note: the index holds 1 table, so -k 10 gives 1\n"
+    assert err == "note: -k is 10, but the index holds 1 table\n"
 
 
 def test_k_above_n_is_told_once(gtr, built):
     status, out, err = gtr("search", built, "medals", "capitals", "-k", 10**9, "--json")
     assert (status, [len(json.loads(line)["tables"]) for line in out.splitlines()]) == (0, [5, 5])
-    assert err == "note: the index holds 5 tables, so -k 1000000000 gives 5\n"
+    assert err == "note: -k is 1000000000, but the index holds 5 tables\n"
 
 
 def test_an_index_inside_its_own_source_is_not_indexed(gtr, tmp_path):

@@ -53,7 +53,7 @@ def test_a_pipe_gets_tab_separated_lines(gtr, fake, folder):
 def test_k_above_n_gives_n_tables_and_a_note(gtr, fake, folder):
     _, out, err = gtr("search", folder, "q", "-k", 50, "--json")
     assert len(json.loads(out)["tables"]) == 3
-    assert err == "note: the index holds 3 tables, so -k 50 gives 3\n"
+    assert err == "note: -k is 50, but the index holds 3 tables\n"
     assert fake.asked[0][1] == 3
 
 
