@@ -18,7 +18,7 @@ MAX_UNPACKED = 8 << 30
 MAX_RATIO = 200
 MAX_CELLS = 50_000_000
 # Small things may be packed however well.
-_HARMLESS = 64 << 20
+HARMLESS = 64 << 20
 
 # A cell as the programs write it, and one that says its place in another way.
 _PLAIN = re.compile(rb'<c r="([A-Z]{1,3})(\d{1,7})"[ />]')
@@ -42,7 +42,7 @@ def check_archive(path: Path) -> list[zipfile.ZipInfo]:
     except (zipfile.BadZipFile, ValueError, NotImplementedError) as error:
         raise UnreadableSourceError(f"it is truncated or not a zip archive ({str(error).lower()})") from None
     unpacked = sum(member.file_size for member in members)
-    if unpacked > min(MAX_UNPACKED, max(_HARMLESS, MAX_RATIO * path.stat().st_size)):
+    if unpacked > min(MAX_UNPACKED, max(HARMLESS, MAX_RATIO * path.stat().st_size)):
         raise UnreadableSourceError(
             f"it would unpack to {unpacked / 1e6:,.0f} MB, too much for its {path.stat().st_size / 1e6:,.3f} MB; "
             "unpack it yourself if you trust it"

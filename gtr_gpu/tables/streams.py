@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import codecs
 import errno
-import gzip
 import io
 import itertools
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 from gtr_gpu.errors import UnreadableSourceError
+from gtr_gpu.tables.compressed import open_gzip, open_zstd
 
 _SAMPLE = 65_536
 _CHUNK = 1 << 20
-# What `zstd --long` asks for; a larger window would be memory that a small file can claim.
-_MAX_WINDOW = 1 << 27
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -64,13 +62,9 @@ def open_binary(path: Path) -> IO[bytes]:
     """Opens a file for reading; gzip and zstandard are told by their first bytes and decompressed as a stream."""
     kind = kind_by_magic(file_head(path))
     if kind == "gzip":
-        return cast(IO[bytes], gzip.open(path, "rb"))
+        return open_gzip(path)
     if kind == "zstd":
-        import zstandard
-
-        decompressor = zstandard.ZstdDecompressor(max_window_size=_MAX_WINDOW)
-        reader = decompressor.stream_reader(path.open("rb"), read_across_frames=True, closefd=True)
-        return io.BufferedReader(cast(io.RawIOBase, reader), _CHUNK)
+        return open_zstd(path)
     return path.open("rb")
 
 

@@ -47,6 +47,8 @@ def test_stdin(monkeypatch):
         (b'{"query": "\xff"}\n', "not UTF-8"),
         (b"[" * 100_000, "line 1 is not JSON"),
         (gzip.compress(LINES.encode() * 50)[:60], "truncated"),
+        (zstandard.compress(LINES.encode()) + zstandard.compress(LINES.encode())[:-3], "truncated"),
+        (zstandard.compress(LINES.encode())[:-3], "truncated"),
         (zstandard.compress(LINES.encode())[:-30] + b"x" * 30, "can't be read"),
     ],
 )

@@ -220,3 +220,18 @@ def test_a_million_rows(files):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # kilobytes
     assert (len(table.rows), table.n_rows, table.rows[-1]) == (1000, 1_000_000, ["999", "998001"])
     assert (files.report.rows, files.report.rows_kept, files.report.tables_cut) == (1_000_000, 1000, 1)
+
+
+@pytest.mark.parametrize(("suffix", "pack"), [("gz", gzip.compress), ("zst", zstandard.compress)])
+def test_a_file_that_unpacks_to_very_much(files, suffix, pack):
+    line = b"1,2\n"
+    packed = pack(line * (17 << 20)) if suffix == "zst" else pack(line * (1 << 20)) * 17
+    files.write(f"fine.csv.{suffix}", pack(b"a,b\n" + line * (1 << 20)))
+    files.write(f"bomb.csv.{suffix}", packed)
+    (table,) = files.read()
+    assert table.n_rows == 1 << 20
+    ((place, reason),) = files.report.failed
+    assert place.endswith(f"bomb.csv.{suffix}")
+    size = len(packed) / 1e6
+    assert f"more than 64 MB and 200 times its {size:,.3f} MB" in reason
+    assert "decompress it yourself" in reason

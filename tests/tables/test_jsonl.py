@@ -1,6 +1,7 @@
 """JSON lines, in this project's fields and in those of the MultiTableQA release."""
 
 import gzip
+import hashlib
 import json
 
 import pytest
@@ -104,3 +105,43 @@ def test_a_truncated_archive_gives_its_first_tables(files):
     ((place, reason),) = files.report.failed
     assert place.endswith("t.jsonl.gz")
     assert "truncated" in reason
+
+
+def many(n, start=0) -> bytes:
+    """Lines that do not compress well: a table a line."""
+    words = [hashlib.sha256(str(start + i).encode()).hexdigest() for i in range(n)]
+    return lines(*({**OURS, "table_id": str(start + i), "x": word} for i, word in enumerate(words))).encode()
+
+
+@pytest.mark.parametrize("cut", [1, 5, 2000])
+def test_a_cut_second_frame_is_not_the_end(files, cut):
+    first, second = zstandard.compress(many(50)), zstandard.compress(many(50, 50))
+    files.write("t.jsonl.zst", first + second[:-cut])
+    found = [table.table_id for table in files.read()]
+    assert found[:50] == [str(i) for i in range(50)]
+    assert [reason for _, reason in files.report.failed] == ["it is truncated, its compressed data end too early"]
+    assert files.report.lines_failed == 0
+    with pytest.raises(GTRError, match="truncated"):
+        files.read(strict=True)
+
+
+@pytest.mark.parametrize("keep", [6, 100, 150_000])
+def test_a_cut_single_frame_is_named_as_that(files, keep):
+    packed = zstandard.compress(many(5000))
+    assert len(packed) > 150_000
+    files.write("t.jsonl.zst", packed[:keep])
+    files.write("u.jsonl", lines({**OURS, "table_id": "u"}))
+    assert files.read()[-1].table_id == "u"
+    assert [reason for _, reason in files.report.failed] == ["it is truncated, its compressed data end too early"]
+    assert files.report.lines_failed == 0
+
+
+def test_frames_of_all_sorts_are_read_to_the_end(files):
+    skippable = b"\x50\x2a\x4d\x18\x03\0\0\0abc"
+    frames = [zstandard.compress(many(1, i)) for i in range(300)]
+    files.write("t.jsonl.zst", frames[0] + skippable + zstandard.compress(b"") + b"".join(frames[1:]) + skippable)
+    assert len(files.read()) == 300
+    assert files.report.failed == []
+    files.write("t.jsonl.zst", b"".join(frames) + b"something else")
+    assert len(files.read()) == 300
+    assert "damaged" in files.report.failed[0][1]
