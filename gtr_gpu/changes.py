@@ -195,6 +195,7 @@ def rebuild(
                 raise GTRError(
                     f"{name} can't be changed by a rebuild, which reads and encodes nothing again; build the index anew"
                 )
+        folder.check_sums(_kept_by_a_rebuild(manifest), clock)
         drafts: list[_Draft] = []
         with clock.stage("Merging segments", old.n_alive) as stage:
             for rows, features in merge_features(old):
@@ -324,6 +325,15 @@ def _with_tombstones(files: Mapping[str, FileEntry], removed: Tensor, transactio
     path = transaction.new_path("tombstones")
     write_arrays(path, {"rows": torch.unique(removed)})
     return {**files, "tombstones": transaction.seal(path)}
+
+
+def _kept_by_a_rebuild(manifest: Manifest) -> Iterator[FileEntry]:
+    """The files whose contents go into a rebuilt index; clusters and relations are made anew."""
+    for segment in manifest.segments:
+        yield segment.files["tables"]
+        yield segment.files["features"]
+    if "tombstones" in manifest.files:
+        yield manifest.files["tombstones"]
 
 
 def _counts(alive: Tensor, clustered: int, changed: int) -> dict[str, int]:

@@ -426,6 +426,19 @@ def test_remove_removes_all_or_nothing(index):
     assert len(index) == 28
 
 
+@pytest.mark.parametrize("role", ["tables", "features"])
+def test_a_rebuild_copies_no_damage(index, role):
+    path = index._folder.file(index._manifest.segments[0].files[role])
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    before = {file.name: file.read_bytes() for file in index.path.iterdir() if file.name != "writer.lock"}
+    with pytest.raises(IndexFormatError, match=rf"{path.name} is damaged: .*`gtr verify` lists all damage"):
+        index.rebuild()
+    assert len(index._folder.verify()) == 1
+    assert {file.name: file.read_bytes() for file in index.path.iterdir() if file.name != "writer.lock"} == before
+
+
 def test_rebuild_takes_what_needs_no_reading(index):
     index.rebuild(config=index.config.override({"n_clusters": 2, "n_neighbors": 1, "damping": 0.3}))
     loaded = GTRIndex.load(index.path)

@@ -7,14 +7,14 @@ import hashlib
 import os
 import shlex
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 from gtr_gpu.errors import GTRError, IndexFormatError
-from gtr_gpu.progress import Progress, Silent
+from gtr_gpu.progress import Progress, Silent, Stage
 from gtr_gpu.storage.lock import LOCK_NAME, writer_lock
 from gtr_gpu.storage.manifest import MANIFEST_NAME, DamagedManifestError, FileEntry, Manifest, NewerFormatError
 from gtr_gpu.storage.transaction import Transaction, is_ours
@@ -35,6 +35,7 @@ _UNFIT_PLACE = {
     errno.EROFS,
 }
 _CHUNK = 1 << 20
+_REMEDY = "`gtr verify` lists all damage; restore the file, or build the index anew from its sources"
 
 
 class IndexFolder:
@@ -107,13 +108,7 @@ class IndexFolder:
             for entry in manifest.entries():
                 try:
                     self._check_file(entry)
-                    digest = hashlib.sha256()
-                    with self.file(entry).open("rb") as file:
-                        while chunk := file.read(_CHUNK):
-                            digest.update(chunk)
-                            stage.advance(len(chunk))
-                    if digest.hexdigest() != entry.checksum:
-                        problems.append(f"{self.file(entry)} is damaged: its checksum is not the manifest's")
+                    self._check_sum(entry, stage)
                 except IndexFormatError as error:
                     problems.append(str(error))
                 except OSError as error:
@@ -121,6 +116,18 @@ class IndexFolder:
         if problems and self._parse() != manifest:
             return self.verify(progress)
         return problems
+
+    def check_sums(self, entries: Iterable[FileEntry], progress: Progress | None = None) -> None:
+        """Reads files in full, for whoever copies from them: new files and checksums would hide their damage for good.
+
+        Raises:
+            IndexFormatError: A file doesn't have its checksum; names the first.
+            OSError: A file can't be read.
+        """
+        entries = list(entries)
+        with (progress or Silent()).stage("Verifying", sum(entry.size for entry in entries)) as stage:
+            for entry in entries:
+                self._check_sum(entry, stage)
 
     @contextmanager
     def writer(self, create: bool = False, overwrite: bool = False) -> Iterator[Transaction]:
@@ -242,8 +249,7 @@ class IndexFolder:
             self._check_file(entry)
 
     def _check_file(self, entry: FileEntry) -> None:
-        path = self.file(entry)
-        remedy = "`gtr verify` lists all damage; restore the file, or build the index anew from its sources"
+        path, remedy = self.file(entry), _REMEDY
         try:
             status = path.lstat()
         except FileNotFoundError:
@@ -252,6 +258,15 @@ class IndexFolder:
             raise IndexFormatError(f"{path} is a link or a folder where the index has a file; {remedy}")
         if status.st_size != entry.size:
             raise IndexFormatError(f"{path} must have {entry.size:,} bytes but has {status.st_size:,}; {remedy}")
+
+    def _check_sum(self, entry: FileEntry, stage: Stage) -> None:
+        digest = hashlib.sha256()
+        with self.file(entry).open("rb") as file:
+            while chunk := file.read(_CHUNK):
+                digest.update(chunk)
+                stage.advance(len(chunk))
+        if digest.hexdigest() != entry.checksum:
+            raise IndexFormatError(f"{self.file(entry)} is damaged: its checksum is not the manifest's; {_REMEDY}")
 
 
 def _remove_if_empty(folder: Path) -> None:
