@@ -23,7 +23,7 @@ _PIECE = 1 << 11
 
 
 def open_gzip(path: Path) -> IO[bytes]:
-    """Opens a gzip file; reading raises `EOFError` where it is truncated, `UnreadableSourceError` where it is a bomb."""
+    """Opens a gzip file: reading raises `EOFError` where it is truncated, `UnreadableSourceError` beyond the limits."""
     return io.BufferedReader(_Bounded(gzip.open(path, "rb"), path), _CHUNK)
 
 

@@ -19,14 +19,18 @@ from gtr_gpu.tables.streams import file_head, kind_by_magic
 from gtr_gpu.tables.table import Table
 
 # A view may compute for ever; tables are only counted, however long that takes.
-VIEW_SECONDS = 60.0
+VIEW_SECONDS = 20.0
+# How long another program's transaction is waited for.
+LOCK_SECONDS = 5.0
+# The first 20 bytes of an SQLite file end with how it is written and read; 2 stands for a write-ahead log.
+_WRITE_AHEAD = b"\2\2"
 
 
 def read_database(path: Path, name: str, reading: Reading) -> Iterator[Table]:
     """Reads the tables and views of a database file; the kind is told by its first bytes.
 
-    The database is never written to, and its views cannot read other files. A view that fails, or takes more than a
-    minute, is reported and the others go on.
+    The database is never written to, and its views cannot read other files. A view that fails, or takes more than
+    20 seconds, is reported and the others go on.
 
     Args:
         path: The file.
@@ -34,7 +38,7 @@ def read_database(path: Path, name: str, reading: Reading) -> Iterator[Table]:
         reading: Limits and report.
 
     Raises:
-        UnreadableSourceError: The file is no database, or damaged.
+        UnreadableSourceError: The file is no database, damaged, locked, or left in the middle of a transaction.
     """
     kind = kind_by_magic(file_head(path))
     if kind == "sqlite":
@@ -46,13 +50,9 @@ def read_database(path: Path, name: str, reading: Reading) -> Iterator[Table]:
 
 
 def _read_sqlite(path: Path, name: str, reading: Reading) -> Iterator[Table]:
-    # Immutable spares SQLite its lock files, in folders that can't be written to as well; but then it would not see
-    # what lies in a write-ahead log.
-    log = path.with_name(path.name + "-wal")
-    immutable = "" if log.exists() and log.stat().st_size else "&immutable=1"
-    uri = f"file:{quote(str(path.absolute()))}?mode=ro{immutable}"
+    uri = f"file:{quote(str(path.absolute()))}?mode=ro{'&immutable=1' if _is_at_rest(path) else ''}"
     try:
-        with closing(sqlite3.connect(uri, uri=True)) as connection:
+        with closing(sqlite3.connect(uri, uri=True, timeout=LOCK_SECONDS)) as connection:
             connection.text_factory = lambda text: text.decode("utf-8", "replace")
             connection.execute("PRAGMA trusted_schema = OFF")
             found = connection.execute(
@@ -62,10 +62,37 @@ def _read_sqlite(path: Path, name: str, reading: Reading) -> Iterator[Table]:
             for table, kind in found:
                 try:
                     yield _query(connection, _quote(table), kind == "view", name, table, reading)
+                except UnreadableSourceError as error:
+                    reading.failed(f"{name}#{table}", str(error))
                 except (sqlite3.Error, sqlite3.Warning) as error:
+                    if _unfinished(error):
+                        raise
                     reading.failed(f"{name}#{table}", f"the {kind} is broken ({error})")
     except sqlite3.Error as error:
-        raise UnreadableSourceError(f"it is damaged or locked ({error})") from None
+        raise UnreadableSourceError(_unfinished(error) or f"it is damaged ({error})") from None
+
+
+def _is_at_rest(path: Path) -> bool:
+    """Whether SQLite may do without its locks and logs.
+
+    It has to for a file that is written through a log which is not there: it would create one, or fail where the folder
+    can't be written to. All others are read with locks, or rows of a transaction that is running, or that crashed,
+    would be seen.
+    """
+    if file_head(path, 20)[18:] != _WRITE_AHEAD:
+        return False
+    log, journal = (path.with_name(path.name + end) for end in ("-wal", "-journal"))
+    return not journal.exists() and not (log.exists() and log.stat().st_size)
+
+
+def _unfinished(error: sqlite3.Error | sqlite3.Warning) -> str:
+    """What is wrong where a transaction is running or was cut off, or the empty string."""
+    code = getattr(error, "sqlite_errorname", None) or ""
+    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return "it is locked by another program; close that one first"
+    if code.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN")):
+        return "it was left by an interrupted transaction; open it once with its own program"
+    return ""
 
 
 def _read_duckdb(path: Path, name: str, reading: Reading) -> Iterator[Table]:
@@ -86,6 +113,8 @@ def _read_duckdb(path: Path, name: str, reading: Reading) -> Iterator[Table]:
             full = table if schema == "main" else f"{schema}.{table}"
             try:
                 yield _query(connection, quoted, kind == "view", name, full, reading, comment)
+            except UnreadableSourceError as error:
+                reading.failed(f"{name}#{full}", str(error))
             except (duckdb.Error, ValueError, OverflowError) as error:
                 reading.failed(f"{name}#{full}", f"the {kind} is broken ({_first_line(error)})")
 
@@ -119,11 +148,23 @@ def _query(
 
 @contextlib.contextmanager
 def _deadline(connection: Any) -> Iterator[None]:  # noqa: ANN401 (SQLite's or DuckDB's)
-    timer = threading.Timer(VIEW_SECONDS, connection.interrupt)
+    over = threading.Event()
+
+    def stop() -> None:
+        over.set()
+        connection.interrupt()
+
+    timer = threading.Timer(VIEW_SECONDS, stop)
     timer.daemon = True
     timer.start()
     try:
         yield
+    except Exception:
+        if over.is_set():
+            raise UnreadableSourceError(
+                f"the view took longer than {VIEW_SECONDS:g} s; store its rows as a table, or remove it"
+            ) from None
+        raise
     finally:
         timer.cancel()
 

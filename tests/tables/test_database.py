@@ -1,6 +1,8 @@
 """SQLite and DuckDB: tables, views, odd names, broken views, and nothing outside the file."""
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 
 import duckdb
@@ -87,12 +89,70 @@ def test_a_view_cannot_read_other_files(files):
     assert place.endswith("#v")
 
 
-def test_a_view_that_never_ends(files, monkeypatch):
+@pytest.mark.parametrize("name", ["data.db", "data.duckdb"])
+def test_a_view_that_never_ends(files, monkeypatch, name):
+    assert database.VIEW_SECONDS <= 20
     monkeypatch.setattr(database, "VIEW_SECONDS", 0.2)
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i) FROM n"
-    sqlite(files.folder / "data.db", "CREATE TABLE t (a)", f"CREATE VIEW v AS {endless}")
-    assert len(files.read("data.db")) == 1
-    assert "interrupted" in files.report.failed[0][1]
+    MAKERS.get(name, sqlite)(files.folder / name, "CREATE TABLE t (a INTEGER)", f"CREATE VIEW v AS {endless}")
+    assert len(files.read(name)) == 1
+    assert files.report.failed == [
+        (f"{files.folder}/{name}#v", "the view took longer than 0.2 s; store its rows as a table, or remove it")
+    ]
+
+
+WRITER = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute(f"PRAGMA journal_mode = {sys.argv[2]}")
+connection.execute("CREATE TABLE t (a, b)")
+connection.executemany("INSERT INTO t VALUES (?, ?)", ((i, "x" * 900) for i in range(50)))
+connection.execute("PRAGMA cache_size = 2")
+connection.execute("BEGIN")
+connection.execute("UPDATE t SET b = 'dirty'")
+connection.execute("INSERT INTO t SELECT a + 1000, hex(zeroblob(500)) FROM t")
+print("ready", flush=True)
+sys.stdin.read()
+os._exit(9)
+"""
+
+
+@pytest.fixture(params=["DELETE", "PERSIST", "MEMORY"])
+def writer(files, request):
+    """A process in the middle of a transaction that has reached the file."""
+    command = [sys.executable, "-c", WRITER, str(files.folder / "data.db"), request.param]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        yield process
+
+
+def test_a_running_transaction_is_not_read(files, writer, monkeypatch):
+    monkeypatch.setattr(database, "LOCK_SECONDS", 0.1)
+    sqlite(files.folder / "other.db", "CREATE TABLE t (a)")
+    assert [table.table_id for table in files.read()] == ["other.db#t"]
+    assert files.report.failed == [(f"{files.folder}/data.db", "it is locked by another program; close that one first")]
+
+
+# Without a journal, in memory, there would be nothing to tell.
+@pytest.mark.parametrize("writer", ["DELETE", "PERSIST"], indirect=True)
+def test_an_interrupted_transaction_is_not_read(files, writer):
+    writer.communicate(b"")
+    path = files.folder / "data.db"
+    before = path.read_bytes()
+    with pytest.raises(GTRError, match="left by an interrupted transaction; open it once with its own program"):
+        files.read()
+    assert path.read_bytes() == before
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("SELECT count(*) FROM t").fetchall()
+    table = files.read_one("data.db")
+    assert (table.n_rows, {row[1] for row in table.rows}) == (50, {"x" * 900})
+
+
+def test_a_closed_database_with_a_log_leaves_no_files(files):
+    path = files.folder / "data.db"
+    sqlite(path, "PRAGMA journal_mode = WAL", "CREATE TABLE t (a)", "INSERT INTO t VALUES (7)")
+    assert files.read_one("data.db").rows == [["7"]]
+    assert [file.name for file in files.folder.iterdir()] == ["data.db"]
 
 
 def test_a_write_ahead_log_is_read(files):
