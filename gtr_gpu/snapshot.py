@@ -122,6 +122,8 @@ class Snapshot:
                 f"{folder.path} was written by gtr-gpu {manifest.library_version} with a setting that this library "
                 f"doesn't take ({error}); use that version or a newer one"
             ) from None
+        if not manifest.segments:
+            raise IndexFormatError(f"{folder.path} holds an index of no tables; build it anew from its sources")
         try:
             segments: list[Segment] = []
             for entry in manifest.segments:

@@ -1,5 +1,6 @@
 """The index as a whole: what is in it after any sequence of changes, and what a change that fails leaves behind."""
 
+import dataclasses
 import shutil
 import sys
 import tempfile
@@ -534,14 +535,25 @@ def test_a_source_that_fails_midway(index, tmp_path):
     assert len(GTRIndex.load(index.path)) == 30
 
 
+def rewrite_manifest(index, **changes):
+    manifest = dataclasses.replace(index._folder.read_manifest(), **changes)
+    (index.path / "manifest.json").write_bytes(manifest.to_bytes())
+
+
+def test_an_index_of_no_segment(index):
+    rewrite_manifest(index, segments=())
+    with pytest.raises(IndexFormatError, match="holds an index of no tables; build it anew"):
+        GTRIndex.load(index.path)
+
+
 def test_a_setting_of_another_version(index):
-    path = index.path / "manifest.json"
-    text = path.read_text()
-    for old, new in (('"damping": 0.6', '"damping": 7'), ('"damping":', '"dumping":')):
-        path.write_text(text.replace(old, new))
+    config = index.config.to_json()
+    for knob in ("damping", "dumping"):
+        rewrite_manifest(index, config=config | {knob: 7})
         with pytest.raises(IndexFormatError, match=r"was written by gtr-gpu .* with a setting .*(dumping|damping)"):
             GTRIndex.load(index.path)
-    path.write_text(text.replace('"damping": 0.6,', ""))
+    del config["damping"]
+    rewrite_manifest(index, config=config)
     assert GTRIndex.load(index.path).config == index.config, "a knob that came later has its default"
 
 

@@ -54,8 +54,12 @@ def folder(tmp_path: Path) -> IndexFolder:
 
 
 def edit_manifest(folder: IndexFolder, **changes: object) -> None:
+    """Changes a manifest as another program could have written it: its checksum fits."""
     path = folder.path / "manifest.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+    values = json.loads(path.read_text()) | changes
+    del values["checksum"]
+    values["checksum"] = hashlib.sha256(json.dumps(values, separators=(",", ":")).encode()).hexdigest()
+    path.write_text(json.dumps(values))
 
 
 def snapshot(path: Path) -> dict[str, bytes]:
@@ -235,6 +239,36 @@ def test_a_truncated_manifest(folder, data):
     (folder.path / "manifest.json").write_bytes(data)
     with pytest.raises(IndexFormatError, match=r"truncated or not JSON.* --out '.*an index ä' --overwrite"):
         folder.read_manifest()
+
+
+def test_a_changed_manifest_is_damaged(folder):
+    path = folder.path / "manifest.json"
+    data = path.read_bytes()
+    values = json.loads(data)
+    edits = [
+        values | {"config": values["config"] | {"n_clusters": 4}},
+        values | {"segments": []},
+        values | {"extra": 1},
+        {name: value for name, value in values.items() if name != "checksum"},
+    ]
+    for edit in [json.dumps(values).encode() for values in edits]:
+        path.write_bytes(edit)
+        for look in (folder.read_manifest, folder.verify):
+            with pytest.raises(IndexFormatError, match=r"damaged index: its manifest\.json .* checksum.*; restore it"):
+                look()
+    path.write_text(json.dumps(values, indent=4))
+    assert folder.verify() == [], "the same values in another layout"
+
+
+def test_a_flipped_byte_of_a_manifest_is_seen(folder):
+    path = folder.path / "manifest.json"
+    data = path.read_bytes()
+    for place in range(len(data) - 1):
+        spoilt = bytearray(data)
+        spoilt[place] ^= 1
+        path.write_bytes(spoilt)
+        with pytest.raises(IndexFormatError):
+            folder.verify()
 
 
 @pytest.mark.parametrize(

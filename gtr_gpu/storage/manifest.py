@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shlex
@@ -102,12 +103,13 @@ class Manifest:
         return replace(self, segments=segments, files={role: change(entry) for role, entry in self.files.items()})
 
     def to_bytes(self) -> bytes:
-        """The manifest as indented JSON.
+        """The manifest as indented JSON, with a checksum of all the rest.
 
         Raises:
             ValueError: A number that JSON has no word for (NaN, infinity).
         """
         values = {"format": FORMAT_NAME} | asdict(self)
+        values["checksum"] = _checksum(values)
         return (json.dumps(values, indent=1, ensure_ascii=False, allow_nan=False) + "\n").encode(
             "utf-8", "surrogatepass"
         )
@@ -121,17 +123,14 @@ class Manifest:
             folder: The index, for messages.
 
         Raises:
-            IndexFormatError: The text is truncated, foreign or of a newer format.
+            IndexFormatError: The text is truncated, changed, foreign or of a newer format.
         """
         try:
             values = json.loads(data.decode("utf-8", "surrogatepass"))
         except (ValueError, RecursionError):
-            raise DamagedManifestError(
-                f"{folder} holds a damaged index: its {MANIFEST_NAME} is truncated or not JSON; restore it, or build "
-                f"the index anew with `gtr index SOURCE --out {shlex.quote(folder)} --overwrite`"
-            ) from None
+            raise DamagedManifestError(folder, "is truncated or not JSON") from None
         try:
-            if not isinstance(values, dict) or values.pop("format", None) != FORMAT_NAME:
+            if not isinstance(values, dict) or values.get("format") != FORMAT_NAME:
                 raise _ForeignError(f'it does not say "format": "{FORMAT_NAME}"')
             version = _typed(values, "format_version", int)
             if version > FORMAT_VERSION:
@@ -141,6 +140,8 @@ class Manifest:
                 )
             if version < 1:
                 raise _ForeignError(f"it has format version {version}")
+            if values.pop("checksum", None) != _checksum(values):
+                raise DamagedManifestError(folder, "does not have its own checksum, so it was changed or is damaged")
             return cls(
                 config=_typed(values, "config", dict),
                 encoder=_typed(values, "encoder", dict),
@@ -162,11 +163,23 @@ class Manifest:
 
 
 class DamagedManifestError(IndexFormatError):
-    """A manifest that is not JSON, as after a disk's failure; a build may replace it."""
+    """A manifest that is not as it was written, as after a disk's failure; a build may replace it."""
+
+    def __init__(self, folder: str, reason: str) -> None:
+        super().__init__(
+            f"{folder} holds a damaged index: its {MANIFEST_NAME} {reason}; restore it, or build the index anew with "
+            f"`gtr index SOURCE --out {shlex.quote(folder)} --overwrite`"
+        )
 
 
 class NewerFormatError(IndexFormatError):
     """A manifest of a newer library; a build may replace it."""
+
+
+def _checksum(values: Json) -> str:
+    """The SHA-256, in hex, of a manifest's values as compact ASCII JSON in their order, however the file is laid out."""
+    text = json.dumps(values, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _typed(values: Any, name: str, kind: type) -> Any:  # noqa: ANN401 (JSON)
