@@ -22,6 +22,8 @@ _JOINERS = r"(?<![^\x00-\x7f])[\u200c\u200d]|[\u200c\u200d](?![^\x00-\x7f])"
 _REMOVED = re.compile(rf"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f{_INVISIBLE}]|{_JOINERS}")
 _NEWLINES = re.compile("\r\n|[\r\x0b\x0c\x85\u2028\u2029]")
 _SPACES = re.compile("[\t\xa0\u2000-\u200a\u202f\u205f]")
+# How Python passes on the bytes of file names that are not UTF-8.
+_RAW_BYTES = re.compile("[\udc80-\udcff]")
 _SURROGATES = re.compile("[\ud800-\udfff]")
 # Whatever any of the above could match; a plain text is passed on after one search.
 _UNCLEAN = re.compile(rf"[\x00-\x09\x0b-\x1f\x7f-\xa0\u2000-\u200d\u2028\u2029\u202f\u205f\ud800-\udfff{_INVISIBLE}]")
@@ -92,12 +94,12 @@ def make_table(
     # A row that was too much may have been the widest.
     width = max([len(names), *map(len, kept)])
     return Table(
-        table_id=storable(table_id),
+        table_id=printable(table_id),
         caption=clean_text(caption),
         header=names + [""] * (width - len(names)),
         rows=[[clean_text(cell) for cell in row] + [""] * (width - len(row)) for row in kept],
         description=clean_text(description),
-        source=storable(source),
+        source=printable(source),
         n_rows=n_rows,
         metadata=dict(metadata or {}),
     )
@@ -135,6 +137,14 @@ def clean_text(value: object) -> str:
 def storable(text: str) -> str:
     """The text as valid Unicode, otherwise untouched: lone halves of surrogate pairs become U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") if _SURROGATES.search(text) else text
+
+
+def printable(name: str) -> str:
+    r"""The name of a file, or a text that holds one, as valid Unicode: bytes that are no UTF-8 become `\xe9`.
+
+    Names that differ stay different, unlike with `storable`.
+    """
+    return storable(_RAW_BYTES.sub(lambda found: f"\\x{ord(found[0]) - 0xDC00:02x}", name))
 
 
 def _to_text(value: object) -> str:

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.tables.normalize import Limits, storable
+from gtr_gpu.tables.normalize import Limits, printable
 from gtr_gpu.tables.table import Table
 
 _EXAMPLES = 20
@@ -54,7 +54,7 @@ class ReadReport:
         """Counts a file or a folder that is passed over."""
         self.skipped[kind] += 1
         if len(self.skipped_examples) < _EXAMPLES:
-            self.skipped_examples.append(path)
+            self.skipped_examples.append(printable(path))
 
     def skipped_text(self) -> str:
         """What was passed over, by kind, the most frequent first: `12 .pdf, 1 hidden`; empty where nothing was."""
@@ -86,7 +86,7 @@ class Reading:
 
     def place(self, name: str) -> str:
         """Where something was read from, for messages."""
-        return storable(self.root + name)
+        return printable(self.root + name)
 
     def failed(self, place: str, reason: str) -> None:
         """Reports a file, a sheet or a database table that cannot be read.

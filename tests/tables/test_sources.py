@@ -66,12 +66,17 @@ def test_files_are_named_by_their_last_part(files):
     assert files.read_one("b/x.csv").table_id == "x.csv"
 
 
-def test_a_file_name_that_is_not_utf8(files):
-    path = os.fsencode(files.folder) + b"/\xff_x.csv"
-    Path(os.fsdecode(path)).write_text(CSV)
-    (table,) = files.read()
-    assert (table.table_id, table.caption) == ("\ufffd_x.csv", "\ufffd x")
-    table.source.encode("utf-8")
+def test_file_names_that_are_not_utf8_stay_different(files):
+    folder = os.fsencode(files.folder)
+    os.mkdir(folder + b"/\xff")
+    for name in (b"caf\xe8.csv", b"caf\xe9.csv", b"\xff/x.csv", b"caf\xe9.pdf", b"caf\xe9.parquet"):
+        Path(os.fsdecode(folder + b"/" + name)).write_text(CSV)
+    found = files.read()
+    assert [table.table_id for table in distinct(found)] == [r"caf\xe8.csv", r"caf\xe9.csv", r"\xff/x.csv"]
+    assert [table.source for table in found][:1] == [str(files.folder / r"caf\xe8.csv")]
+    assert found[0].caption == "caf\ufffd"
+    assert [place for place, _ in files.report.failed] == [str(files.folder / r"caf\xe9.parquet")]
+    assert files.report.skipped_examples == [str(files.folder / r"caf\xe9.pdf")]
 
 
 def test_links_that_go_round_end(files):
