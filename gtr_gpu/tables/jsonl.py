@@ -17,15 +17,18 @@ from gtr_gpu.tables.table import Table
 MAX_LINE = 1 << 26
 
 # Everything else is metadata, which no method reads; above all questions, pages and origins, which are labels.
+_IDS = ("table_id", "table_idx", "id")
 _TEXT_FIELDS = frozenset({"table_id", "table_idx", "caption", "description", "header", "rows", "table", "n_rows"})
 _DOTTED = frozenset({"table.header", "table.rows"})
+_EXPECTED = "expected `table_id`, `caption`, `header` and `rows`"
 
 
 def read_jsonl(path: Path, name: str, reading: Reading) -> Iterator[Table]:
     """Reads `{"table_id", "caption", "header", "rows", "description"?, ...}` or the MultiTableQA release's lines.
 
-    The latter are `{"table_idx", "caption", "table": {"header", "rows"}, ...}`. Other fields become metadata. A line
-    that is no table is reported with its number, and the next one is read.
+    The latter are `{"table_idx", "caption", "table": {"header", "rows"}, ...}`. Where there is neither `table_id` nor
+    `table_idx`, `id` is the id. Other fields become metadata. A line that is no table is reported with its number, and
+    the next one is read.
 
     Args:
         path: The file; plain, gzip or zstandard.
@@ -56,14 +59,20 @@ def read_jsonl(path: Path, name: str, reading: Reading) -> Iterator[Table]:
 
 def _to_table(line: bytes, place: str, reading: Reading) -> Table:
     fields = _parse(line)
-    table_id = fields.get("table_id", fields.get("table_idx"))
-    if table_id is None or isinstance(table_id, list | dict | bool) or str(table_id) == "":
-        raise UnreadableSourceError("it has no table_id (or table_idx)")
+    key = next((key for key in _IDS if fields.get(key) is not None), None)
+    if key is None:
+        raise UnreadableSourceError(f"it has no table_id, {_EXPECTED}")
+    table_id = fields[key]
+    if isinstance(table_id, list | dict | bool) or str(table_id) == "":
+        raise UnreadableSourceError(f"its {key} must be a text or a number that is not empty")
     body = fields.get("table", fields)
     if not isinstance(body, Mapping):
         raise UnreadableSourceError("its field table must be an object with header and rows")
     header = body.get("header", fields.get("table.header"))
     rows = body.get("rows", fields.get("table.rows"))
+    for name, value in (("header", header), ("rows", rows)):
+        if value is None:
+            raise UnreadableSourceError(f"it has no {name}, {_EXPECTED}")
     if not isinstance(header, list):
         raise UnreadableSourceError("its header must be a list of names")
     if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
@@ -78,7 +87,7 @@ def _to_table(line: bytes, place: str, reading: Reading) -> Table:
         description=_text(fields, "description"),
         source=place,
         n_rows=n_rows if isinstance(n_rows, int) and n_rows > len(rows) else len(rows),
-        metadata={key: value for key, value in fields.items() if key not in _TEXT_FIELDS and key not in _DOTTED},
+        metadata={name: value for name, value in fields.items() if name not in _TEXT_FIELDS | _DOTTED | {key}},
     )
 
 

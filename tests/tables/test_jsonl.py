@@ -50,14 +50,26 @@ def test_the_release_and_its_labels(files, body):
     assert table.metadata == labels
 
 
+def test_an_id_under_another_name(files):
+    files.write("a.jsonl", lines({"id": 3, "caption": "C", "header": ["h"], "rows": [["r"]], "x": 1}))
+    files.write("b.jsonl", lines({**OURS, "id": "other"}))
+    plain, both = files.read()
+    assert (plain.table_id, plain.rows, plain.metadata) == ("3", [["r"]], {"x": 1})
+    assert (both.table_id, both.metadata) == ("t1", {"id": "other"})
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
         ("{", "not valid JSON"),
         ("[" * 100_000, "not valid JSON"),
         ("[1]", "not a JSON object"),
-        ('{"header": [], "rows": []}', "no table_id"),
-        ('{"table_id": "x", "rows": []}', "header must be a list"),
+        ('{"header": [], "rows": []}', "no table_id, expected `table_id`, `caption`, `header` and `rows`"),
+        ('{"table_id": null, "id": "", "header": [], "rows": []}', "its id must be a text or a number"),
+        ('{"table_id": [1], "id": "x", "header": [], "rows": []}', "its table_id must be a text or a number"),
+        ('{"table_id": "x", "rows": []}', "it has no header, expected `table_id`, `caption`, `header` and `rows`"),
+        ('{"table_id": "x", "header": []}', "it has no rows, expected `table_id`, `caption`"),
+        ('{"table_id": "x", "header": "a", "rows": []}', "header must be a list"),
         ('{"table_id": "x", "header": [], "rows": {}}', "rows must be lists"),
         ('{"table_id": "x", "header": [], "rows": ["ab"]}', "rows must be lists"),
         ('{"table_id": "x", "table": 1}', "table must be an object"),
