@@ -220,7 +220,10 @@ def _nothing_found(paths: list[Path], report: ReadReport) -> str:
     if report.layout_tables:
         reasons.append(f"HTML tables that only lay out a page: {report.layout_tables:,}")
     told = "; ".join(reason for reason in reasons if reason) or "there is nothing in it"
-    return f"no table could be read from {names} ({told}); name files of one of the kinds {EXTENSIONS}"
+    # A file of an unknown kind that was named is a failure, whose reason says the same.
+    only_unknown = report.skipped and not (report.files or report.failed)
+    remedy = f"name files of one of the kinds {EXTENSIONS}" if only_unknown else "mend that, or name other files"
+    return f"no table could be read from {names} ({told}); {remedy}"
 
 
 def _skipped(report: ReadReport) -> str:

@@ -68,7 +68,7 @@ def test_files_are_named_by_their_last_part(files):
 
 def test_file_names_that_are_not_utf8_stay_different(files):
     folder = os.fsencode(files.folder)
-    os.mkdir(folder + b"/\xff")
+    Path(os.fsdecode(folder + b"/\xff")).mkdir()
     for name in (b"caf\xe8.csv", b"caf\xe9.csv", b"\xff/x.csv", b"caf\xe9.pdf", b"caf\xe9.parquet"):
         Path(os.fsdecode(folder + b"/" + name)).write_text(CSV)
     found = files.read()
@@ -237,7 +237,7 @@ def test_limit_and_streaming(files):
         ({"a.csv": bytes(range(256)) * 20}, ["a.csv"], "a.csv: it is a binary file"),
         ({"a.csv": b""}, [], "a.csv: it is empty"),
         ({"a.jsonl": b"\n\n"}, [], "there is nothing in it"),
-        ({"a.jsonl": b"{}\n" * 9}, [], "a.jsonl:1: it has no table_id .*and 6 more"),
+        ({"a.jsonl": b"{}\n" * 9}, [], "a.jsonl:1: it has no table_id.*and 6 more"),
         ({"a.zip": zipped({})}, [], "no table could be read"),
         ({"a.html": b"<table><tr><td>x</table>"}, [], "HTML tables that only lay out a page: 1"),
     ],
@@ -248,6 +248,25 @@ def test_mistakes_are_one_sentence(files, content, names, message):
     with pytest.raises(GTRError, match=message) as caught:
         files.read(*names)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "kinds"),
+    [
+        ("a.parquet", b"PAR1 cut", 0),
+        ("a.jsonl", b"\n", 0),
+        ("a.jsonl", b"{}\n", 0),
+        ("a.doc", b"x", 1),
+        ("a.zip", zipped({"x.txt": b"x"}), 1),
+        ("a.zip", zipped({"x.txt": b"x", "x.parquet": b"PAR1 cut"}), 0),
+    ],
+)
+def test_the_kinds_are_named_where_the_kind_was_wrong(files, name, content, kinds):
+    files.write(name, content)
+    with pytest.raises(GTRError, match="no table could be read") as caught:
+        files.read(name)
+    assert str(caught.value).count(".jsonl, .csv, ") == kinds
+    assert "name" in str(caught.value)
 
 
 def test_no_source_and_one_as_a_text(files):
