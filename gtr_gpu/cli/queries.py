@@ -17,7 +17,7 @@ class Query:
     """One question.
 
     Attributes:
-        query_id: Its name in the output: the file's, or its number in the file, from 1, as a text.
+        query_id: Its name in the output: the file's, or its number among the questions, from 1, as a text.
         text: The question.
     """
 
@@ -41,22 +41,40 @@ def read_queries(path: Path) -> list[Query]:
     """The questions of a file of JSON lines: plain, `.gz` or `.zst`; `-` is stdin.
 
     Raises:
-        GTRError: The file is missing, damaged or empty, or a line is not an object with a question; the message names
-            the line.
+        GTRError: The file is missing, damaged or empty, a line is not an object with a question, or two questions have
+            the same `query_id` (7 and "7" are the same); the message names the lines.
     """
+    name = _name(path)
     queries: list[Query] = []
+    line_of: dict[str, int] = {}
     for number, line in _lines(path):
-        if line.strip():
-            queries.append(_parse(line, f"{path}, line {number}", len(queries) + 1))
+        if not line.strip():
+            continue
+        place = f"{name}, line {number}"
+        text, query_id = _parse(line, place)
+        query = Query(str(len(queries) + 1) if query_id is None else query_id, text)
+        first = line_of.setdefault(str(query.query_id), number)
+        if first != number:
+            which = "question's number, which stands for its missing `query_id`," if query_id is None else "`query_id`"
+            raise GTRError(
+                f"{place}: the {which} is {query.query_id!r}, and so is that of line {first}; "
+                "give each question its own `query_id`"
+            )
+        queries.append(query)
     if not queries:
-        raise GTRError(f"{path} holds no question; each line must be an object such as {_EXAMPLE}")
+        raise GTRError(f"{name} holds no question; each line must be an object such as {_EXAMPLE}")
     return queries
 
 
 _EXAMPLE = '{"query": "Which ...?"}'
 
 
-def _parse(line: str, place: str, number: int) -> Query:
+def _name(path: Path) -> str:
+    return "standard input" if str(path) == "-" else str(path)
+
+
+def _parse(line: str, place: str) -> tuple[str, str | int | None]:
+    """The question of a line and its name, if it has one."""
     try:
         value = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -70,11 +88,9 @@ def _parse(line: str, place: str, number: int) -> Query:
         raise GTRError(f"{place}: `query` must be a text, got a {_kind(text)}")
     if not text.strip():
         raise GTRError(f"{place}: `query` must hold at least one word, got {text!r}")
-    if query_id is None:
-        query_id = str(number)
-    if not isinstance(query_id, str | int) or isinstance(query_id, bool):
+    if not isinstance(query_id, str | int | None) or isinstance(query_id, bool):
         raise GTRError(f"{place}: `query_id` must be a text or a whole number, got a {_kind(query_id)}")
-    return Query(query_id, text)
+    return text, query_id
 
 
 def _kind(value: object) -> str:
@@ -91,6 +107,6 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             with io.TextIOWrapper(file, encoding="utf-8-sig") as lines:
                 yield from enumerate(lines, 1)
     except UnicodeDecodeError:
-        raise GTRError(f"{path} can't be read: it is not UTF-8 text; save it as JSON lines in UTF-8") from None
+        raise GTRError(f"{_name(path)} can't be read: it is not UTF-8 text; save it as JSON lines in UTF-8") from None
     except UnreadableSourceError as error:
-        raise GTRError(f"{path} can't be read: {error}") from None
+        raise GTRError(f"{_name(path)} can't be read: {error}") from None

@@ -33,6 +33,39 @@ def test_stdin(monkeypatch):
 
 
 @pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "standard input holds no question"),
+        (b"x", "standard input, line 1 is not JSON"),
+        (b"\xff", "standard input can't be read"),
+    ],
+)
+def test_mistakes_on_stdin_name_it(monkeypatch, content, message):
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+    with pytest.raises(GTRError, match=f"^{message}"):
+        read_queries(Path("-"))
+
+
+@pytest.mark.parametrize(
+    ("query_ids", "message"),
+    [
+        (["a", "b", None, "a"], "line 5: the `query_id` is 'a', and so is that of line 1;"),
+        (["7", 7], "line 2: the `query_id` is 7, and so is that of line 1;"),
+        (["2", None], "line 2: the question's number, which stands for its missing `query_id`, is '2', and so is that"),
+        ([None, "1"], "line 2: the `query_id` is '1', and so is that of line 1;"),
+    ],
+)
+def test_a_query_id_that_comes_twice_names_both_lines(tmp_path, query_ids, message):
+    path = tmp_path / "q.jsonl"
+    texts = [json.dumps({"query": "q"} | ({} if name is None else {"query_id": name})) for name in query_ids]
+    # An empty line counts as a line and not as a question.
+    path.write_text("\n".join([*texts[:2], *([""] if len(texts) > 2 else []), *texts[2:]]))
+    with pytest.raises(GTRError, match="give each question its own `query_id`") as caught:
+        read_queries(path)
+    assert f"{path}, {message}" in str(caught.value)
+
+
+@pytest.mark.parametrize(
     ("content", "expected"),
     [
         (b"", "holds no question"),
