@@ -80,18 +80,19 @@ class _Bounded(io.RawIOBase):
     def __init__(self, source: Any, path: Path) -> None:  # noqa: ANN401 (anything with `readinto` and `close`)
         self._source = source
         self._size = path.stat().st_size
-        self._left = min(MAX_STREAMED, max(HARMLESS, MAX_RATIO * self._size))
+        self._limit = min(MAX_STREAMED, max(HARMLESS, MAX_RATIO * self._size))
+        self._count = 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: WriteableBuffer, /) -> int:
         count: int = self._source.readinto(buffer)
-        self._left -= count
-        if self._left < 0:
+        self._count += count
+        if self._count > self._limit:
             raise UnreadableSourceError(
-                f"it unpacks to more than {HARMLESS >> 20} MB and {MAX_RATIO} times its {self._size / 1e6:,.3f} MB, or "
-                f"to more than {MAX_STREAMED >> 30} GB; decompress it yourself if you trust it"
+                f"it unpacks to more than {self._limit / 1e6:,.0f} MB, the most that is read from "
+                f"{self._size / 1e6:,.3f} MB; decompress it yourself if you trust it"
             )
         return count
 
