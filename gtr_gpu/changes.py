@@ -269,7 +269,7 @@ def _draft(
 def _features_draft(tables: Path, features: Features, transaction: Transaction, start: int) -> _Draft:
     path = transaction.new_path("features")
     write_arrays(path, features.to_arrays())
-    segment = Segment(TableStore.open(tables), read_arrays(path), {}, start)
+    segment = Segment(TableStore.open(tables), path, read_arrays(path), {}, start)
     return _Draft(segment, transaction.seal(tables), transaction.seal(path))
 
 

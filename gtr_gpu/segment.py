@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from gtr_gpu.config import MODALITIES
+from gtr_gpu.features.evidence import EVIDENCE_KINDS
 from gtr_gpu.features.heuristic import TermCounts
 from gtr_gpu.neighbors import OutEdges
-from gtr_gpu.ragged import Ragged, SparseMatrix
-from gtr_gpu.storage import pack_texts, unpack_texts
+from gtr_gpu.ragged import INDEX_DTYPE, OFFSET_DTYPE, Ragged, SparseMatrix
+from gtr_gpu.storage import Layout, pack_texts, unpack_texts
 from gtr_gpu.tables import TableStore
 
 SEGMENT_TABLES = 65_536
@@ -74,16 +76,52 @@ class Relations:
         return arrays
 
 
+def features_layout(kinds: Iterable[str]) -> Layout:
+    """The arrays of a segment's n tables of an index with edges of some kinds."""
+    whole, offset, real = [INDEX_DTYPE], [OFFSET_DTYPE], [torch.float32]
+    layout: dict[str, tuple[list[torch.dtype], list[str]]] = {
+        "semantic": ([torch.float32, torch.float16], ["n", "d"]),
+        "structural": (real, ["n", "s"]),
+        "lengths": (real, ["n"]),
+        "terms.values": (whole, ["entries"]),
+        "terms.weights": (whole, ["entries"]),
+        "terms.in_cells": (whole, ["entries"]),
+        "terms.offsets": (offset, ["n+1"]),
+        "postings.values": (whole, ["entries"]),
+        "postings.weights": (whole, ["entries"]),
+        "postings.offsets": (offset, ["v+1"]),
+        "vocabulary.text": ([torch.uint8], ["bytes"]),
+        "vocabulary.offsets": (offset, ["new+1"]),
+    }
+    for kind in kinds:
+        if kind in EVIDENCE_KINDS:
+            layout |= {f"{kind}.values": (whole, [kind]), f"{kind}.offsets": (offset, ["n+1"])}
+    return layout
+
+
+def relations_layout(kinds: Iterable[str]) -> Layout:
+    """The arrays of the relations of a segment's n tables in an index with edges of some kinds."""
+    layout: dict[str, tuple[list[torch.dtype], list[str]]] = {}
+    for modality in MODALITIES:
+        layout |= {f"labels.{modality}": ([INDEX_DTYPE], ["n"]), f"scores.{modality}": ([torch.float32], ["n"])}
+    for kind in kinds:
+        layout[f"edges.{kind}.ids"] = ([INDEX_DTYPE], ["n", kind])
+        layout[f"edges.{kind}.similarities"] = ([torch.float32], ["n", kind])
+    return layout
+
+
 class Segment:
     """A segment as it lies on disk; nothing is read before it is used.
 
     Attributes:
         tables: The tables themselves.
+        path: The file of its features, for messages.
         start: The number of its first table in the index.
     """
 
-    def __init__(self, tables: TableStore, features: Arrays, relations: Arrays, start: int) -> None:
+    def __init__(self, tables: TableStore, path: Path, features: Arrays, relations: Arrays, start: int) -> None:
         self.tables = tables
+        self.path = path
         self.start = start
         self._features = features
         self._relations = relations

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import bisect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -19,12 +20,26 @@ from gtr_gpu.neighbors import OutEdges, merge_graph
 from gtr_gpu.ops.kmeans import Rows
 from gtr_gpu.ops.lexical import bm25_scores
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, stack_sparse
-from gtr_gpu.segment import Arrays, Segment
-from gtr_gpu.storage import IndexFolder, Manifest, read_arrays
+from gtr_gpu.segment import Arrays, Segment, features_layout, relations_layout
+from gtr_gpu.storage import IndexFolder, Layout, Manifest, check_arrays, read_arrays
 from gtr_gpu.tables import Table, TableStore
 
 # Neighbour graphs that are kept for searches to come, one for each set of weights.
 _KEPT_GRAPHS = 4
+
+
+_CLUSTERS_LAYOUT: Layout = {
+    "semantic": ([torch.float32], ["semantic", "d"]),
+    "structural": ([torch.float32], ["structural", "s"]),
+    # Without any term there is one column.
+    "heuristic": ([torch.float32], ["heuristic", "columns"]),
+    "mean": ([torch.float32], ["s"]),
+    "scale": ([torch.float32], ["s"]),
+    "terms": ([torch.int64], ["terms"]),
+    "document_frequency": ([torch.int64], ["terms"]),
+    "n_documents": ([torch.int64], []),
+    "sublinear": ([torch.bool], []),
+}
 
 
 @dataclass(frozen=True)
@@ -58,8 +73,18 @@ class Clusters:
         return {name: torch.as_tensor(getattr(self, name)) for name in self.__dataclass_fields__}
 
     @classmethod
-    def from_arrays(cls, arrays: Arrays) -> Clusters:
-        """The inverse of `to_arrays`."""
+    def open(cls, path: Path, sizes: Mapping[str, int]) -> Clusters:
+        """The clusters that `to_arrays` gave to a file.
+
+        Args:
+            path: The file.
+            sizes: The lengths d and s of the features.
+
+        Raises:
+            IndexFormatError: The file is damaged.
+        """
+        arrays = read_arrays(path)
+        check_arrays(path, arrays, _CLUSTERS_LAYOUT, dict(sizes))
         numbers = {"n_documents": int(arrays["n_documents"]), "sublinear": bool(arrays["sublinear"])}
         return cls(**{**arrays, **numbers})  # type: ignore[arg-type]
 
@@ -126,15 +151,30 @@ class Snapshot:
             raise IndexFormatError(f"{folder.path} holds an index of no tables; build it anew from its sources")
         try:
             segments: list[Segment] = []
+            shared: dict[str, int] = {}
             for entry in manifest.segments:
                 files = {role: folder.file(file) for role, file in entry.files.items()}
                 start = segments[-1].stop if segments else 0
                 tables = TableStore.open(files["tables"])
-                segments.append(Segment(tables, read_arrays(files["features"]), read_arrays(files["relations"]), start))
-            clusters = Clusters.from_arrays(read_arrays(folder.file(manifest.files["clusters"])))
+                features, relations = read_arrays(files["features"]), read_arrays(files["relations"])
+                if len(tables) != entry.n_tables:
+                    raise IndexFormatError(
+                        f"{files['tables']} is damaged: it must hold {entry.n_tables:,} tables but holds "
+                        f"{len(tables):,}; `gtr verify` lists all damage"
+                    )
+                # Lengths that one segment has are its own, apart from those that all share.
+                own = {"n": len(tables), **shared}
+                check_arrays(files["features"], features, features_layout(config.edge_kinds), own)
+                check_arrays(files["relations"], relations, relations_layout(config.edge_kinds), {"n": len(tables)})
+                shared = {"d": own["d"], "s": own["s"]}
+                segments.append(Segment(tables, files["features"], features, relations, start))
+            clusters = Clusters.open(folder.file(manifest.files["clusters"]), shared)
             removed = torch.empty(0, dtype=torch.int64)
             if "tombstones" in manifest.files:
-                removed = read_arrays(folder.file(manifest.files["tombstones"]))["rows"]
+                path = folder.file(manifest.files["tombstones"])
+                arrays = read_arrays(path)
+                check_arrays(path, arrays, {"rows": ([torch.int64], ["removed"])}, {})
+                removed = arrays["rows"]
         except KeyError as error:
             raise IndexFormatError(
                 f"{folder.path} lacks {error}, which this library needs; build the index anew from its sources"
@@ -241,11 +281,26 @@ class Snapshot:
         return stack_sparse(parts).select(torch.argsort(order)).to(self.device)
 
     def dense_scores(self, queries: Tensor) -> Tensor:
-        """Cosine of each query `[B, d]` with every table: `[B, N]`, float32."""
+        """Cosine of each query `[B, d]` with every table: `[B, N]`, float32.
+
+        Raises:
+            IndexFormatError: Features of a segment are damaged, so that a score is no number.
+        """
         scores = torch.empty(len(queries), self.n_tables, device=self.device)
         for segment, features in zip(self.segments, self._features, strict=True):
             torch.mm(queries, features.float().T, out=scores[:, segment.start : segment.stop])
+        if not scores.sum().isfinite():
+            self._check_finite(scores)
         return scores
+
+    def _check_finite(self, scores: Tensor) -> None:
+        """Names the first segment with tables whose scores `[B, N]` are no numbers."""
+        for segment in self.segments:
+            if not scores[:, segment.start : segment.stop].sum().isfinite():
+                raise IndexFormatError(
+                    f"{segment.path} is damaged (it holds numbers that are not finite); `gtr verify` lists all damage; "
+                    "restore the file, or build the index anew from its sources"
+                )
 
     def lexical_scores(self, terms: SparseMatrix, config: Config) -> Tensor:
         """BM25 of each query's terms `[B, V]` with every table: `[B, N]`, float32."""

@@ -1,6 +1,7 @@
 """The index as a whole: what is in it after any sequence of changes, and what a change that fails leaves behind."""
 
 import dataclasses
+import os
 import shutil
 import sys
 import tempfile
@@ -17,6 +18,7 @@ from gtr_gpu import building, segment
 from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError, IndexFormatError
 from gtr_gpu.index import GTRIndex
+from gtr_gpu.storage import read_arrays, write_arrays
 from gtr_gpu.tables import Table
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -438,6 +440,91 @@ def test_a_rebuild_copies_no_damage(index, role):
         index.rebuild()
     assert len(index._folder.verify()) == 1
     assert {file.name: file.read_bytes() for file in index.path.iterdir() if file.name != "writer.lock"} == before
+
+
+def spoil(path, change, keep=True):
+    """Replaces a file's arrays by changed ones and, as a damaged header does, leaves its length as it was."""
+    before = path.stat().st_size
+    arrays = {name: array.clone() for name, array in read_arrays(path).items()}
+    change(arrays)
+    path.unlink()
+    write_arrays(path, arrays)
+    assert not keep or path.stat().st_size == before
+
+
+def rename(old, new):
+    return lambda arrays: arrays.update({new: arrays.pop(old)})
+
+
+def retype(name, dtype):
+    return lambda arrays: arrays.update({name: arrays[name].view(dtype)})
+
+
+def set_last(name, value):
+    return lambda arrays: arrays[name][-1:].fill_(value)
+
+
+DAMAGE = [
+    ("clusters", rename("mean", "meen"), "'me[ae]n'"),
+    ("clusters", retype("scale", torch.int32), "'scale' has another type"),
+    ("clusters", lambda arrays: arrays.update(semantic=arrays["semantic"].reshape(-1, 4)), "'semantic' has another"),
+    ("features", rename("lengths", "lenghts"), "'leng"),
+    ("features", rename("key.values", "kez.values"), "'ke[yz].values'"),
+    ("features", lambda arrays: arrays.update(structural=arrays["structural"].reshape(-1, 6)), "'structural' has"),
+    ("features", set_last("terms.offsets", 7), "'terms.offsets' doesn't fit"),
+    ("features", set_last("vocabulary.offsets", -1), "'vocabulary.offsets' doesn't fit"),
+    ("relations", rename("edges.key.ids", "edges.kez.ids"), "'edges.ke"),
+    ("relations", lambda arrays: arrays.update({"labels.semantic": arrays["labels.semantic"][None]}), "'labels.sem"),
+]
+
+
+@pytest.mark.parametrize(("role", "change", "words"), DAMAGE)
+def test_damaged_headers_are_seen_when_an_index_is_opened(index, role, change, words):
+    manifest = index._folder.read_manifest()
+    path = index._folder.file((manifest.segments[0].files | manifest.files)[role])
+    spoil(path, change)
+    with pytest.raises(IndexFormatError, match=rf"{path.name} .*{words}.*`gtr verify` lists all damage"):
+        GTRIndex.load(index.path)
+
+
+def test_text_that_is_no_text(index):
+    path = index._folder.file(index._manifest.segments[0].files["tables"])
+    data = path.read_bytes()
+    for word in (b"t17", index.table(17).caption.encode(), index.table(17).rows[0][0].encode(), b'"metadata'):
+        path.write_bytes(data.replace(word, b"\xff" * len(word)))
+        if path.read_bytes() == data:
+            continue
+        with pytest.raises(IndexFormatError, match=rf"{path.name} is damaged: it holds tables that can't be read") as e:
+            opened = GTRIndex.load(index.path)
+            assert opened.row_of("t16") == 16
+            list(opened)
+        assert len(str(e.value)) < 400
+
+
+def test_features_that_are_no_numbers(index):
+    index.add(make_tables(5, seed=2))
+    path = index._folder.file(index._manifest.segments[1].files["features"])
+    spoil(path, lambda arrays: arrays["semantic"].view(torch.uint8)[2, :40].fill_(255))
+    with pytest.raises(IndexFormatError, match=rf"{path.name} is damaged \(it holds numbers that are not finite\)"):
+        GTRIndex.load(index.path).search(["bagist kedarn"])
+
+
+@pytest.mark.parametrize("role", ["tables", "features", "clusters"])
+def test_a_file_that_must_not_be_read(role):
+    with tempfile.TemporaryDirectory() as place:
+        index = GTRIndex.build(make_tables(5), Path(place) / "index", config=fast_config())
+        path = index._folder.file((index._manifest.segments[0].files | index._manifest.files)[role])
+        path.chmod(0)
+        Path(place).chmod(0o755)
+        user = os.geteuid()
+        if user == 0:  # whom nothing is forbidden
+            os.seteuid(65534)
+        try:
+            with pytest.raises(PermissionError) as caught:
+                GTRIndex.load(index.path)
+        finally:
+            os.seteuid(user)
+    assert (caught.value.filename, caught.value.strerror) == (str(path), "Permission denied")
 
 
 def test_rebuild_takes_what_needs_no_reading(index):

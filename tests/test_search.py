@@ -116,7 +116,7 @@ def test_the_order_of_the_corpus_changes_nothing(tmp_path, monkeypatch, way):
         moved = dataclasses.replace(
             clusters,
             heuristic=clusters.heuristic[:, places],
-            terms=terms.int(),
+            terms=terms,
             document_frequency=clusters.document_frequency[places],
         )
         return moved, []

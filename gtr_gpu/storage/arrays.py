@@ -18,6 +18,9 @@ from torch import Tensor
 from gtr_gpu.errors import IndexFormatError
 from gtr_gpu.ragged import offsets_from_lengths
 
+Layout = Mapping[str, tuple[Sequence[torch.dtype], Sequence[str]]]
+"""For each array the types that it may have and the names of its lengths; `n+1` is one more than `n`."""
+
 _FORMAT_NAMES = {
     torch.bool: "BOOL",
     torch.uint8: "U8",
@@ -79,8 +82,11 @@ def read_arrays(path: Path) -> dict[str, Tensor]:
 
     Raises:
         FileNotFoundError: There is no such file.
+        PermissionError: It must not be read.
         IndexFormatError: The file is truncated or of another kind.
     """
+    # The library says of a file that may not be read that there is none.
+    path.open("rb").close()
     try:
         with safe_open(path, framework="pt") as file:
             return {name: file.get_tensor(name) for name in sorted(file.keys())}
@@ -93,6 +99,43 @@ def read_arrays(path: Path) -> dict[str, Tensor]:
         if path.exists():
             raise
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
+
+
+def check_arrays(path: Path, arrays: Mapping[str, Tensor], layout: Layout, sizes: dict[str, int]) -> None:
+    """Compares the names, types and shapes of a file's arrays with what they must be; reads no more than offsets' ends.
+
+    Args:
+        path: The file, for messages.
+        arrays: What it holds.
+        layout: The arrays that it must hold.
+        sizes: The lengths that are known by name; those that are first met here are added.
+
+    Raises:
+        IndexFormatError: An array is missing, unknown, or of another type or shape.
+    """
+    remedy = "`gtr verify` lists all damage; restore the file, or build the index anew from its sources"
+    if arrays.keys() != layout.keys():
+        name = min(arrays.keys() ^ layout.keys())
+        raise IndexFormatError(
+            f"{path} {'holds an unknown' if name in arrays else 'lacks the'} array {name!r}; {remedy}"
+        )
+    for name, (dtypes, shape) in layout.items():
+        array = arrays[name]
+        fits = array.dtype in dtypes and array.dim() == len(shape)
+        for length, size in zip(array.shape, shape, strict=False):
+            if size.endswith("+1"):
+                length, size = length - 1, size.removesuffix("+1")
+            fits &= sizes.setdefault(size, length) == length >= 0
+        if not fits:
+            raise IndexFormatError(
+                f"{path} is damaged: its array {name!r} has another type or shape than an index needs "
+                f"({array.dtype}, {tuple(array.shape)}); {remedy}"
+            )
+    for name, array in arrays.items():
+        ragged, _, part = name.rpartition(".")
+        values = arrays.get(f"{ragged}.values", arrays.get(f"{ragged}.text"))
+        if part == "offsets" and values is not None and [int(array[0]), int(array[-1])] != [0, values.numel()]:
+            raise IndexFormatError(f"{path} is damaged: its array {name!r} doesn't fit the array beside it; {remedy}")
 
 
 def pack_texts(texts: Sequence[str]) -> tuple[Tensor, Tensor]:

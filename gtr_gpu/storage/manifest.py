@@ -177,7 +177,7 @@ class NewerFormatError(IndexFormatError):
 
 
 def _checksum(values: Json) -> str:
-    """The SHA-256, in hex, of a manifest's values as compact ASCII JSON in their order, however the file is laid out."""
+    """The SHA-256, in hex, of a manifest's values as compact ASCII JSON in their order, however a file is laid out."""
     text = json.dumps(values, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -128,9 +128,11 @@ class TableWriter:
 class TableStore:
     """A sequence of tables in an Arrow IPC file, read from a memory map as they are asked for."""
 
-    def __init__(self, batches: list[pa.RecordBatch], map_: pa.MemoryMappedFile) -> None:
+    def __init__(self, batches: list[pa.RecordBatch], map_: pa.MemoryMappedFile, path: Path) -> None:
+        self._path = path
         self._batches = batches
         self._map = map_
+        self._columns: dict[str, pa.ChunkedArray] = {}
         self._starts: list[int] = [0, *accumulate(batch.num_rows for batch in batches)]
 
     @classmethod
@@ -139,8 +141,10 @@ class TableStore:
 
         Raises:
             IndexFormatError: The file is missing, truncated, foreign or of a newer version.
+            PermissionError: It must not be read.
         """
         try:
+            Path(path).open("rb").close()  # Arrow's error of a missing right is long, and has no kind of its own
             map_ = pa.memory_map(str(path))
             reader = pa.ipc.open_file(map_)
             _check_schema(reader.schema, path)
@@ -149,12 +153,14 @@ class TableStore:
                 batch.validate()
         except FileNotFoundError:
             raise IndexFormatError(f"{path} is missing; restore it or build the index anew") from None
+        except PermissionError:
+            raise
         except (pa.ArrowException, OSError, ValueError) as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise IndexFormatError(
                 f"{path} is truncated or not a store of tables ({reason}); restore it or build the index anew"
             ) from None
-        return cls(batches, map_)
+        return cls(batches, map_, Path(path))
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -165,13 +171,13 @@ class TableStore:
         index %= len(self)
         number = bisect.bisect_right(self._starts, index) - 1
         start = index - self._starts[number]
-        return next(_tables_of(self._batches[number].slice(start, 1)))
+        return next(self._tables(self._batches[number].slice(start, 1)))
 
     def __iter__(self) -> Iterator[Table]:
         """The tables in order; a few of them at a time are Python objects."""
         for batch in self._batches:
             for start in range(0, batch.num_rows, 64):
-                yield from _tables_of(batch.slice(start, 64))
+                yield from self._tables(batch.slice(start, 64))
 
     def take(self, rows: Iterable[int]) -> list[Table]:
         """The tables at the given positions, in that order."""
@@ -186,11 +192,32 @@ class TableStore:
         return self._column("caption")
 
     def _column(self, name: str) -> pa.ChunkedArray:
-        return pa.chunked_array([batch.column(name) for batch in self._batches], SCHEMA.field(name).type)
+        if name not in self._columns:
+            column = pa.chunked_array([batch.column(name) for batch in self._batches], SCHEMA.field(name).type)
+            try:
+                column.validate(full=True)
+            except pa.ArrowException:
+                raise self._damaged() from None
+            self._columns[name] = column
+        return self._columns[name]
+
+    def _tables(self, batch: pa.RecordBatch) -> Iterator[Table]:
+        try:
+            yield from _tables_of(batch)
+        except (pa.ArrowException, ValueError, IndexError):
+            # What Arrow says of bytes that are no text is those bytes.
+            raise self._damaged() from None
+
+    def _damaged(self) -> IndexFormatError:
+        return IndexFormatError(
+            f"{self._path} is damaged: it holds tables that can't be read; `gtr verify` lists all damage; restore the "
+            "file, or build the index anew from its sources"
+        )
 
     def close(self) -> None:
         """Lets go of the file; Arrow arrays that were handed out keep their memory alive."""
         self._batches = []
+        self._columns = {}
         self._starts = [0]
         self._map.close()
 

