@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -91,13 +92,17 @@ def build(
     """Builds an index of a stream of tables; see `GTRIndex.build`."""
     clock, omissions = Clock(progress), Omissions()
     with folder.writer(create=True, overwrite=overwrite) as transaction:
+        # The first table comes before the encoder, so that sources without any are told before a model is loaded; the
+        # others come after it, so that an encoder that can't be had is told before all are read.
+        stream = distinct(tables)
+        first = next(stream, None)
+        if first is None:
+            raise GTRError("there are no tables to index; give sources that hold at least one")
         with clock.stage("Loading the encoder"):
             loaded = encoder()
         with _encodings(folder) as cache:
             featurizer = Featurizer(loaded, config, Vocabulary(), cache)
-            drafts = _draft(distinct(tables), transaction, featurizer, config, 0, clock, omissions)
-            if not drafts:
-                raise GTRError("there are no tables to index; give sources that hold at least one")
+            drafts = _draft(chain([first], stream), transaction, featurizer, config, 0, clock, omissions)
             manifest = Manifest(
                 config=config.to_json(),
                 encoder={"name": loaded.name, "fingerprint": loaded.fingerprint, "dimension": loaded.dimension},

@@ -2,6 +2,18 @@
 
 from __future__ import annotations
 
-from gtr_gpu.cli.app import app, main
+import sys
+from collections.abc import Sequence
 
-__all__ = ["app", "main"]
+__all__ = ["main"]
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Runs one command, as `gtr_gpu.cli.app.main` says; Ctrl-C counts from here on, also while that is imported."""
+    try:
+        from gtr_gpu.cli.app import main as run
+
+        return run(args)
+    except KeyboardInterrupt:
+        sys.stderr.write("gtr: interrupted\n")
+        return 130

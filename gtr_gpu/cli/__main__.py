@@ -2,6 +2,6 @@
 
 import sys
 
-from gtr_gpu.cli.app import main
+from gtr_gpu.cli import main
 
 sys.exit(main())

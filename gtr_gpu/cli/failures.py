@@ -54,12 +54,12 @@ def _explanations(error: Exception) -> Iterator[tuple[str, int]]:
         sentence = usage().replace("Value error, ", "").rstrip(".")
         yield f"{sentence}{' ' if sentence.endswith('?') else '; '}`{command} --help` lists what it takes", MISTAKE
     if any(_is_full_disk(link) for link in _chain(error)):
-        yield "no space is left on the disk; free some and run it again (the index is as it was)", MACHINE
+        yield "no space is left on the disk; free some and run it again", MACHINE
     if any(is_out_of_memory(link) for link in _chain(error)):
         yield "the memory is used up; a smaller --limit, row_limit or batch_megabytes needs less", MACHINE
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename is not None else ""
-        yield f"{where}{error.strerror} (the index is as it was)", MACHINE
+        yield f"{where}{error.strerror}", MACHINE
     kind = type(error).__name__
     yield f"this is a bug in gtr: {kind}: {error}; --debug shows where, please report it", BUG
 

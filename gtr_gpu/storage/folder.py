@@ -147,7 +147,8 @@ class IndexFolder:
             except OSError as error:
                 if error.errno not in _UNFIT_PLACE:
                     raise
-                raise GTRError(f"{self.path} can't be written: {error.strerror}; give another folder") from error
+                remedy = "give another folder" if create else "see who may write it"
+                raise GTRError(f"{self.path} can't be written: {error.strerror}; {remedy}") from error
             yield transaction
 
     def copy_to(self, target: str | os.PathLike[str], overwrite: bool = False) -> Manifest:
@@ -234,7 +235,7 @@ class IndexFolder:
             if _left_by_a_build({path.name for path in self.path.iterdir()}):
                 raise IndexFormatError(
                     f"there is no index at {self.path} yet: an interrupted build is there; run the same command "
-                    "again to go on"
+                    f"again to go on (or restore its {MANIFEST_NAME}, if it was complete)"
                 ) from None
             raise IndexFormatError(f"there is no index at {self.path}; {build}") from None
         except NotADirectoryError:

@@ -20,7 +20,7 @@ from gtr_gpu.errors import GTRError, IndexFormatError
         (KeyboardInterrupt(), 130, "gtr: interrupted; the index is as it was\n"),
         (OSError(errno.ENOSPC, "No space left on device", "/x"), 1, "gtr: no space is left on the disk; "),
         (RuntimeError("IoError(Os { code: 28, kind: StorageFull })"), 1, "gtr: no space is left on the disk; "),
-        (PermissionError(errno.EACCES, "Permission denied", "/x"), 1, "gtr: /x: Permission denied "),
+        (PermissionError(errno.EACCES, "Permission denied", "/x"), 1, "gtr: /x: Permission denied\n"),
         (MemoryError(), 1, "gtr: the memory is used up; "),
         (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB"), 1, "gtr: the memory is used up; "),
         (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried"), 1, "gtr: the memory"),
