@@ -221,6 +221,8 @@ def test_no_index(tmp_path):
     (tmp_path / "writer.lock").write_text("")
     with pytest.raises(IndexFormatError, match="an interrupted build is there; run the same command again to go on"):
         IndexFolder(tmp_path).read_manifest()
+    with pytest.raises(IndexFormatError, match=r"\(or restore its manifest\.json, if it was complete\)"):
+        IndexFolder(tmp_path).read_manifest()
     with pytest.raises(IndexFormatError, match="an interrupted build"), IndexFolder(tmp_path).writer():
         pass
 

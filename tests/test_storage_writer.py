@@ -240,6 +240,15 @@ def test_a_folder_of_someone_else(tmp_path, monkeypatch):
         IndexFolder(tmp_path / "x").writer(create=True).__enter__()
 
 
+def test_an_index_that_must_not_be_changed(folder, monkeypatch):
+    def refuse(path, *args, **kwargs):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(GTRError, match="can't be written: Permission denied; see who may write it"):
+        folder.writer().__enter__()
+
+
 def test_errors_of_the_caller_pass_as_they_are(folder):
     with pytest.raises(PermissionError, match=r"^mine$"), folder.writer():
         raise PermissionError("mine")

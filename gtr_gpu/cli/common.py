@@ -94,10 +94,23 @@ def build_config(preset: str, assignments: Sequence[str] | None, encoder: str | 
     """The config of a build.
 
     Raises:
-        GTRError: An unknown preset or knob, or a value out of its range.
+        GTRError: An unknown preset or knob, a value out of its range, or an encoder without a name.
     """
+    if encoder is not None and not encoder.strip():
+        raise GTRError("--encoder is empty; give a name on the hub or a folder, or leave it out for the default")
     config = Config.preset(preset).override(assignments or ())
     return config if encoder is None else config.override({"encoder": encoder})
+
+
+def given_path(text: str | Path) -> Path:
+    """The path of an option. Empty text, as an unset variable gives it, would be the current folder.
+
+    Raises:
+        typer.BadParameter: There is no text.
+    """
+    if not str(text):
+        raise typer.BadParameter("it is empty; give a path, or . for the current folder")
+    return Path(text)
 
 
 def check_search_knobs(preset: str | None, assignments: Sequence[str] | None) -> None:

@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 def run(
     sources: common.Sources,
-    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="The folder of the index.", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", metavar="DIR", help="The folder of the index.", show_default=False, parser=common.given_path
+        ),
+    ],
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an index that is there.")] = False,
     preset: common.Preset = "default",
     assignments: common.Assignments = None,

@@ -75,6 +75,8 @@ def test_index_names_files_that_could_not_be_read(gtr, fake, source, tmp_path):
         (["--precision", "fp8"], "'fp8' is not one of"),
         (["--seed", "x"], "'--seed'"),
         (["--seed", "-1"], "--seed must be a whole number from 0"),
+        (["--encoder", ""], "--encoder is empty; give a name on the hub or a folder"),
+        (["--out", ""], "'--out': it is empty; give a path, or . for the current folder"),
     ],
 )
 def test_index_refuses_before_it_loads(gtr, fake, source, tmp_path, words, expected):

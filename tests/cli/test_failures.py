@@ -127,6 +127,26 @@ def test_a_reader_that_has_gone_ends_it_quietly():
     assert (done.returncode, done.stderr) == (141, b"")
 
 
+def test_an_interrupt_while_modules_are_imported():
+    code = (
+        "import sys\n"
+        "class Finder:\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Finder())\n"
+        "from gtr_gpu.cli import main\n"
+        "sys.exit(main(['--version']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True)
+    assert (done.returncode, done.stderr) == (130, b"gtr: interrupted\n")
+
+
+def test_a_full_disk_under_stdout_claims_nothing_of_the_index():
+    with open("/dev/full", "wb") as full:  # noqa: PTH123 (a device)
+        done = _run("info", "--knobs", stdout=full, stderr=subprocess.PIPE)
+    assert (done.returncode, b"index" in done.stderr) == (1, False)
+
+
 def test_a_terminal_that_is_not_unicode():
     done = _run("info", "--knobs", capture_output=True, env=os.environ | {"PYTHONIOENCODING": "ascii"})
     assert done.returncode == 0
