@@ -153,6 +153,9 @@ def evidence_stage(corpus: Corpus) -> Iterator[Row]:
         if kind == "semantic":
             continue
         held = corpus.segment.evidence(kind)
+        if not held.values.numel():  # such as captions, where no table has one
+            assert bool((edges.ids < 0).all())
+            continue
         pieces, columns = np.unique(held.values.numpy(), return_inverse=True)
         shape = (corpus.n_tables, len(pieces))
         incidence = sp.csr_matrix((np.ones(len(columns)), columns, held.offsets.numpy()), shape=shape)

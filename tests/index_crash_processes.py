@@ -7,6 +7,7 @@ process's number at once and how that process ended.
 
 import json
 import os
+import signal
 import sys
 import traceback
 from functools import cache
@@ -83,6 +84,8 @@ def say(what):
 def prepare():
     """Puts the free encoder in place and loads what else would be loaded late, before any fork."""
     torch.set_num_threads(1)
+    # What a shell starts in the background ignores Ctrl-C, and so would all that is forked here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     encoder = FakeEncoder()
     Encoder.load = classmethod(lambda *_: encoder)
     structural._load = cache(structural._load)

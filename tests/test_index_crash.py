@@ -172,7 +172,9 @@ def test_a_first_build_that_is_killed_is_no_index(server, tmp_path):
     rng, outcomes = random.Random(0), set()
     _, seconds = server.run("build", tmp_path / "whole", 0)
     expected = work.state_of(GTRIndex.load(tmp_path / "whole"))
-    for number in range(8):
+    for number in range(40):
+        if number >= 8 and outcomes:
+            break
         path = tmp_path / str(number)
         status, _ = server.run("build", path, 0, after=rng.uniform(0.2, 1.1) * seconds)
         try:
@@ -198,7 +200,10 @@ def test_ctrl_c(name, server, tmp_path):
     status, seconds = server.run(name, tmp_path / "new", 1)
     assert status == 0
     states = [work.state_of(GTRIndex.load(tmp_path / folder)) for folder in ("old", "new")]
-    for number in range(6):
+    # On a busy machine many interrupts come too late.
+    for number in range(40):
+        if number >= 6 and 130 in outcomes:
+            break
         path = tmp_path / str(number)
         shutil.copytree(tmp_path / "old", path)
         status, _ = server.run(name, path, 1, after=rng.uniform(0.1, 1) * seconds, signal_number=signal.SIGINT)
