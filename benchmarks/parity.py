@@ -181,8 +181,11 @@ def cluster_stage(corpus: Corpus, features: dict[str, Any]) -> Iterator[Row]:
         sparse = isinstance(rows, SparseMatrix)
         whole = scipy_of(rows) if sparse else rows.double().numpy()
         ours_rows = rows.with_weights(rows.weights.double()) if sparse else rows.double()
-        chosen = np.random.default_rng(0).choice(corpus.n_tables, n_clusters, replace=False)
-        start = whole[chosen].toarray() if sparse else whole[chosen]
+        dense = whole.toarray() if sparse else whole
+        # From distinct rows: two equal centroids leave a cluster empty, and ours is repaired otherwise, by a row that
+        # equals no other centroid.
+        distinct = np.unique(dense, axis=0, return_index=True)[1]
+        start = dense[np.random.default_rng(0).choice(distinct, n_clusters, replace=False)]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             theirs = KMeans(n_clusters, init=start, n_init=1, max_iter=300, tol=0, algorithm="lloyd").fit(whole)
