@@ -24,7 +24,7 @@ from gtr_gpu.features.tokens import Numbers
 from gtr_gpu.hypergraph import join
 from gtr_gpu.linearize import heuristic_fields, structural_text, table_text
 from gtr_gpu.neighbors import OutEdges, SemanticClusters, out_edges
-from gtr_gpu.ops.kmeans import Rows
+from gtr_gpu.ops.types import Rows
 from gtr_gpu.progress import Progress, Stage
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, cat_ragged, stack_sparse
 from gtr_gpu.segment import SEGMENT_TABLES, Features, Relations, Segment

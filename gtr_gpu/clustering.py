@@ -15,7 +15,8 @@ import torch
 from torch import Tensor
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.ops.kmeans import Rows, fold_columns
+from gtr_gpu.ops.kmeans import fold_columns
+from gtr_gpu.ops.types import Rows
 from gtr_gpu.ragged import SparseMatrix
 from gtr_gpu.row_source import PartedRows, RowSource, as_source
 from gtr_gpu.seeding import dense_rows, parallel, plus_plus

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gtr_gpu.coarse import Candidates
 from gtr_gpu.config import Config
-from gtr_gpu.ops.pagerank import Ranks, personalized_pagerank
+from gtr_gpu.ops.pagerank import personalized_pagerank
 from gtr_gpu.ops.segments import (
     segment_normalize,
     segment_softmax,
@@ -18,7 +18,8 @@ from gtr_gpu.ops.segments import (
     segment_top_k,
     segment_top_k_ragged,
 )
-from gtr_gpu.ops.transfer import Transfer, induced_transfer, similarity_transfer
+from gtr_gpu.ops.transfer import induced_transfer, similarity_transfer
+from gtr_gpu.ops.types import Ranks, Transfer
 from gtr_gpu.ragged import Ragged
 from gtr_gpu.snapshot import Snapshot
 

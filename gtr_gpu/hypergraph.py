@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.ops.kmeans import Rows, assign
+from gtr_gpu.ops.kmeans import assign
 from gtr_gpu.ops.segments import segment_sum, segment_top_k_ragged
+from gtr_gpu.ops.types import Rows
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix
 
 _TILE_ROWS = 8_192

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import kmeans as ops
-from gtr_gpu.ops.kmeans import SUM_BLOCK, Rows
+from gtr_gpu.ops.kmeans import SUM_BLOCK
+from gtr_gpu.ops.types import Rows
 from gtr_gpu.ragged import SparseMatrix, stack_sparse
 
 

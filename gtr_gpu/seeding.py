@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from gtr_gpu.ops.kmeans import Rows
+from gtr_gpu.ops.types import Rows
 from gtr_gpu.ragged import SparseMatrix
 from gtr_gpu.row_source import PartedRows, RowSource
 

@@ -17,8 +17,8 @@ from gtr_gpu.errors import GTRError, IndexFormatError
 from gtr_gpu.features.heuristic import Vocabulary, tfidf
 from gtr_gpu.hypergraph import Hypergraph, build_hypergraph
 from gtr_gpu.neighbors import OutEdges, merge_graph
-from gtr_gpu.ops.kmeans import Rows
 from gtr_gpu.ops.lexical import bm25_scores
+from gtr_gpu.ops.types import Rows
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, stack_sparse
 from gtr_gpu.segment import Arrays, Segment, features_layout, relations_layout
 from gtr_gpu.storage import IndexFolder, Layout, Manifest, check_arrays, read_arrays

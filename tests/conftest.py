@@ -7,10 +7,16 @@ from pathlib import Path
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # Machines differ in speed, and a test that fails by chance helps nobody: `CI` makes the cases the same in every run.
-settings.register_profile("default", deadline=None, derandomize=bool(os.environ.get("CI")))
+# A fixture that stays the same for all cases of a test, such as the backend, is meant to.
+settings.register_profile(
+    "default",
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 settings.load_profile("default")
 
 

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
-from gtr_gpu.ops.segments import segment_normalize, segment_sum
-from gtr_gpu.ops.transfer import Transfer
-from gtr_gpu.ragged import Ragged
+from gtr_gpu.errors import GTRError
+from gtr_gpu.ops import reference
+from gtr_gpu.ops.checks import check_offsets, check_sparse, check_tensor
+from gtr_gpu.ops.dispatch import operation, serves
+from gtr_gpu.ops.kernels import launch, scratch_bytes
+from gtr_gpu.ops.types import Ranks, Transfer
+
+# Below this tolerance the rounding of float32 is larger than the changes that the walk waits for.
+_LEAST_FLOAT32_TOLERANCE = 1e-6
 
 
-class Ranks(NamedTuple):
-    """The stationary visits of a batch.
-
-    Attributes:
-        values: The share of visits of each candidate, `[T]`, float32; each query's sum to 1.
-        iterations: Steps made for each query, `[B]`, int64.
-        converged: Whether each query's last step changed less than the tolerance, `[B]`, bool.
-    """
-
-    values: Tensor
-    iterations: Tensor
-    converged: Tensor
-
-
+@operation("pagerank_f32", "pagerank_f64")
 def personalized_pagerank(
     transfer: Transfer, personalization: Tensor, *, damping: float, tolerance: float, max_iterations: int
 ) -> Ranks:
@@ -40,30 +31,36 @@ def personalized_pagerank(
         damping: α, the share of the walk that follows edges.
         tolerance: ε, in the sum of absolute changes.
         max_iterations: Steps at most.
+
+    Raises:
+        GTRError: Arguments of wrong types, shapes or ranges.
     """
-    offsets = transfer.offsets
-    owner = torch.repeat_interleave(offsets.diff())
-    weights = transfer.weights.with_weights(transfer.weights.weights.double()).to_torch()
-    dangling = Ragged.from_segments(*_dangling(transfer, owner), offsets.numel() - 1)
-    inverse = torch.where(transfer.degrees > 0, 1 / transfer.degrees.double(), 0)
-    h = segment_normalize(personalization.double(), offsets)
-    x = h
-    active = offsets.diff() > 0
-    iterations = torch.zeros_like(offsets[1:])
-    for _ in range(max_iterations):
-        if not bool(active.any()):
-            break
-        moved = (weights @ (x * inverse)).mul_(damping)
-        lost = segment_sum(x[dangling.values], dangling.offsets)
-        moved.addcmul_((1 - damping + damping * lost)[owner], h)
-        change = segment_sum((moved - x).abs_(), offsets)
-        x = moved if bool(active.all()) else torch.where(active[owner], moved, x)
-        iterations += active
-        active = active & (change >= tolerance)
-    return Ranks(x.float(), iterations, ~active)
-
-
-def _dangling(transfer: Transfer, owner: Tensor) -> tuple[Tensor, Tensor]:
-    """The candidates without an edge, and the queries that they belong to."""
-    places = (transfer.degrees <= 0).nonzero()[:, 0]
-    return places, owner[places]
+    device = personalization.device
+    n_candidates, n_queries = personalization.numel(), transfer.offsets.numel() - 1
+    check_tensor("personalization", personalization, (None,), (torch.float32,), device)
+    check_offsets("transfer.offsets", transfer.offsets, n_candidates, device)
+    check_sparse("transfer.weights", transfer.weights, device)
+    check_tensor("transfer.degrees", transfer.degrees, (n_candidates,), (torch.float32,), device)
+    if transfer.weights.shape != (n_candidates, n_candidates):
+        raise GTRError(f"transfer.weights must be {n_candidates} by {n_candidates}, got {transfer.weights.shape}")
+    if not serves("personalized_pagerank", device):
+        return reference.pagerank.personalized_pagerank(
+            transfer, personalization, damping=damping, tolerance=tolerance, max_iterations=max_iterations
+        )
+    kind = "f32" if tolerance >= _LEAST_FLOAT32_TOLERANCE else "f64"
+    ranks = torch.empty(n_candidates, device=device)
+    iterations = torch.empty(n_queries, dtype=torch.int64, device=device)
+    converged = torch.empty(n_queries, dtype=torch.bool, device=device)
+    longest = int(transfer.offsets.diff().max()) if n_queries else 0
+    matrix = transfer.weights
+    launch(
+        f"pagerank_{kind}",
+        n_queries,
+        [
+            *(transfer.offsets, matrix.columns.offsets, matrix.columns.values, matrix.weights, transfer.degrees),
+            *(personalization, damping, tolerance, max_iterations),
+            *(ranks, iterations, converged),
+        ],
+        scratch_bytes(*[(longest, 4 if kind == "f32" else 8)] * 3),
+    )
+    return Ranks(ranks, iterations, converged)

@@ -13,12 +13,13 @@ from gtr_gpu.ragged import Ragged, SparseMatrix
 WALK = {"damping": 0.85, "tolerance": 1e-9, "max_iterations": 500}
 
 
-def random_graph(n: int, density: float, seed: int) -> SparseMatrix:
+def random_graph(n: int, density: float, seed: int, device: torch.device) -> SparseMatrix:
     generator = torch.Generator().manual_seed(seed)
     upper = (torch.rand(n, n, generator=generator) < density).triu(1)
     rows, columns = upper.nonzero(as_tuple=True)
     weights = torch.rand(rows.numel(), generator=generator) + 0.01
-    return SparseMatrix.from_entries(torch.cat([rows, columns]), torch.cat([columns, rows]), weights.repeat(2), (n, n))
+    rows, columns = torch.cat([rows, columns]), torch.cat([columns, rows])
+    return SparseMatrix.from_entries(rows, columns, weights.repeat(2), (n, n)).to(device)
 
 
 def random_batch(graph: SparseMatrix, n_queries: int, share: float, seed: int) -> tuple[Ragged, torch.Tensor]:
@@ -26,17 +27,17 @@ def random_batch(graph: SparseMatrix, n_queries: int, share: float, seed: int) -
     chosen = torch.rand(n_queries, graph.n_columns, generator=generator) < share
     candidates = Ragged.from_rows([row.nonzero()[:, 0] for row in chosen])
     h = segment_normalize(torch.rand(candidates.values.numel(), generator=generator), candidates.offsets)
-    return candidates, h
+    return candidates.to(graph.device), h.to(graph.device)
 
 
 @pytest.mark.parametrize("damping", [0.0, 0.6, 0.85])
-def test_equals_networkx_with_dangling_mass_to_the_personalization(damping: float) -> None:
-    graph = random_graph(60, 0.03, 1)
+def test_equals_networkx_with_dangling_mass_to_the_personalization(damping: float, device: torch.device) -> None:
+    graph = random_graph(60, 0.03, 1, device)
     candidates, h = random_batch(graph, 8, 0.5, 2)
     transfer = induced_transfer(candidates, graph)
     assert (transfer.degrees == 0).any(), "the case must have dangling candidates"
     ranks = personalized_pagerank(transfer, h, damping=damping, tolerance=1e-9, max_iterations=500)
-    dense = graph.to_torch().to_dense().double().numpy()
+    dense = graph.to("cpu").to_torch().to_dense().double().numpy()
     for query in range(len(candidates)):
         nodes = candidates[query].tolist()
         share = dict(zip(nodes, h[candidates.offsets[query] : candidates.offsets[query + 1]].tolist(), strict=True))
@@ -45,26 +46,26 @@ def test_equals_networkx_with_dangling_mass_to_the_personalization(damping: floa
         induced.add_weighted_edges_from((u, v, dense[u, v]) for u in nodes for v in nodes if u < v and dense[u, v] > 0)
         expected = nx.pagerank(induced, alpha=damping, personalization=share, dangling=share, tol=1e-12, max_iter=2000)
         found = ranks.values[candidates.offsets[query] : candidates.offsets[query + 1]]
-        np.testing.assert_allclose(found, [expected[node] for node in nodes], atol=1e-6)
+        np.testing.assert_allclose(found.cpu(), [expected[node] for node in nodes], atol=1e-6)
     assert ranks.converged.all()
 
 
-@given(st.integers(1, 30), st.floats(0, 0.3), st.integers(0, 100))
-def test_ranks_sum_to_one_and_a_batch_equals_its_loop(n: int, density: float, seed: int) -> None:
-    graph = random_graph(n, density, seed)
+@given(n=st.integers(1, 30), density=st.floats(0, 0.3), seed=st.integers(0, 100))
+def test_ranks_sum_to_one_and_a_batch_equals_its_loop(device: torch.device, n: int, density: float, seed: int) -> None:
+    graph = random_graph(n, density, seed, device)
     candidates, h = random_batch(graph, 4, 0.6, seed)
     batch = personalized_pagerank(induced_transfer(candidates, graph), h, **WALK)
     sums = segment_sum(batch.values.double(), candidates.offsets)
-    np.testing.assert_allclose(sums, (candidates.lengths > 0).double(), atol=1e-5)
+    np.testing.assert_allclose(sums.cpu(), (candidates.lengths > 0).double().cpu(), atol=1e-5)
     for query in range(len(candidates)):
         one = candidates.slice(query, query + 1)
         window = slice(int(candidates.offsets[query]), int(candidates.offsets[query + 1]))
         alone = personalized_pagerank(induced_transfer(one, graph), h[window], **WALK)
-        np.testing.assert_allclose(alone.values, batch.values[window], atol=1e-6)
+        np.testing.assert_allclose(alone.values.cpu(), batch.values[window].cpu(), atol=1e-6)
 
 
-def test_a_walk_that_is_cut_says_so() -> None:
-    graph = random_graph(30, 0.2, 0)
+def test_a_walk_that_is_cut_says_so(device: torch.device) -> None:
+    graph = random_graph(30, 0.2, 0, device)
     candidates, h = random_batch(graph, 3, 0.9, 0)
     ranks = personalized_pagerank(
         induced_transfer(candidates, graph), h, damping=0.85, tolerance=1e-9, max_iterations=2
@@ -73,9 +74,9 @@ def test_a_walk_that_is_cut_says_so() -> None:
     assert not ranks.converged.any()
 
 
-def test_two_tables_by_hand() -> None:
+def test_two_tables_by_hand(device: torch.device) -> None:
     # x = (1-a) h + a x_swapped, so x0 = (h0 (1-a) + a (1-a) h1) / (1-a^2) with h = (1, 0): 1 / (1+a).
     graph = SparseMatrix.from_entries(torch.tensor([0, 1]), torch.tensor([1, 0]), torch.tensor([3.0, 3.0]), (2, 2))
-    candidates = Ragged.from_rows([[0, 1]])
-    ranks = personalized_pagerank(induced_transfer(candidates, graph), torch.tensor([1.0, 0.0]), **WALK)
+    candidates, h = Ragged.from_rows([[0, 1]]).to(device), torch.tensor([1.0, 0.0], device=device)
+    ranks = personalized_pagerank(induced_transfer(candidates, graph.to(device)), h, **WALK)
     assert ranks.values.tolist() == pytest.approx([1 / 1.85, 0.85 / 1.85], abs=1e-6)

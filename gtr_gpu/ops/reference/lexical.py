@@ -1,0 +1,121 @@
+"""Counting terms and scoring questions by BM25 over postings."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix
+
+
+def term_counts(tokens: Ragged, n_terms: int, marked: Tensor | None = None) -> tuple[SparseMatrix, Tensor]:
+    """Counts each row's tokens.
+
+    Args:
+        tokens: Term ids of each row, any order; values int32 `[T]`, each below `n_terms`.
+        n_terms: The number of terms V.
+        marked: Which tokens to count apart as well, `[T]`, bool.
+
+    Returns:
+        The counts `[B, V]`, int32, and how many of each entry's tokens are marked, `[nnz]`, int32 (0 without `marked`).
+    """
+    width = max(n_terms, 1)
+    keys = (tokens.segment_ids() * width + tokens.values) * 2
+    if marked is not None:
+        keys += marked
+    keys, repeats = torch.unique(keys, return_counts=True)
+    places, entry = torch.unique_consecutive(keys // 2, return_inverse=True)
+    counts = torch.zeros(places.numel(), dtype=INDEX_DTYPE, device=keys.device)
+    marks = torch.zeros_like(counts)
+    counts.index_add_(0, entry, repeats.to(INDEX_DTYPE))
+    marks.index_add_(0, entry, (repeats * (keys % 2)).to(INDEX_DTYPE))
+    lengths = torch.bincount(places // width, minlength=len(tokens))
+    columns = Ragged.from_lengths((places % width).to(INDEX_DTYPE), lengths)
+    return SparseMatrix(columns, counts, n_terms), marks
+
+
+def bm25_idf(document_frequency: Tensor, n_documents: int) -> Tensor:
+    """Lucene's idf, ln(1 + (n - df + 0.5) / (df + 0.5)), never negative; `[V]`, float64."""
+    df = document_frequency.double()
+    return torch.log1p((n_documents - df + 0.5).clamp_min(0) / (df + 0.5))
+
+
+def bm25_scores(
+    query_terms: SparseMatrix,
+    postings: SparseMatrix,
+    lengths: Tensor,
+    document_frequency: Tensor,
+    n_documents: int,
+    average_length: float,
+    k1: float = 1.2,
+    b: float = 0.75,
+    max_expanded: int = 1 << 22,
+) -> Tensor:
+    """BM25 as Lucene computes it.
+
+    A score is the sum over query terms of count · idf · tf / (tf + k1 · (1 - b + b · length / average length)).
+
+    Only the postings of the batch's own terms are touched. Terms in more than a 32nd of the tables become rows of a
+    small dense matrix and one matrix product; the others are added posting by posting. So a stop word costs N per
+    batch and not N per question.
+
+    Args:
+        query_terms: Occurrences of terms in the questions `[B, V]`.
+        postings: The tables of each term with its occurrences, `[V, N]`: the counts transposed. Where an index has
+            segments, those of one segment, whose V may be smaller: it has none of the later terms.
+        lengths: Tokens of each of these tables `[N]`.
+        document_frequency: Tables of the whole index that hold each term `[V]`, int64.
+        n_documents: The tables of the whole index.
+        average_length: Their mean number of tokens.
+        k1: How soon a repeated term stops counting.
+        b: How much long tables are discounted.
+        max_expanded: Postings that are held at once beyond the result; bounds the memory.
+
+    Returns:
+        The scores `[B, N]`, float32; 0 where no term is shared.
+    """
+    n_queries, n_tables = query_terms.shape[0], postings.shape[1]
+    scores = torch.zeros(n_queries, n_tables, device=postings.device)
+    # The batch's own terms, numbered 0 to T - 1, with their postings weighted once for all questions.
+    known = query_terms.columns.values < postings.shape[0]
+    query_rows = query_terms.row_ids()[known]
+    batch_terms, local = torch.unique(query_terms.columns.values[known].long(), return_inverse=True)
+    if batch_terms.numel() == 0 or n_tables == 0:
+        return scores
+    own = postings.select(batch_terms)
+    discount = k1 * (1 - b + b * lengths.float() / max(average_length, 1e-9))
+    tf = own.weights.float()
+    weights = tf / (tf + discount[own.columns.values])
+    idf = bm25_idf(document_frequency[batch_terms], n_documents)
+    query_weights = (query_terms.weights[known] * idf[local]).float()
+
+    common = own.columns.lengths * 32 > n_tables
+    common_number = common.cumsum(0) - 1
+    common_terms = common.nonzero().flatten()
+    # Groups of common terms bound the dense matrix as well.
+    group = max(1, max_expanded // n_tables)
+    for start in range(0, common_terms.numel(), group):
+        chosen = common_terms[start : start + group]
+        dense = torch.zeros(chosen.numel(), n_tables, device=scores.device)
+        positions, offsets = own.columns.positions(chosen)
+        rows = torch.repeat_interleave(torch.arange(chosen.numel(), device=scores.device), offsets.diff())
+        dense[rows, own.columns.values[positions].long()] = weights[positions]
+        mine = common[local] & (common_number[local] >= start) & (common_number[local] < start + group)
+        left = torch.zeros(n_queries, chosen.numel(), device=scores.device)
+        left[query_rows[mine], common_number[local[mine]] - start] = query_weights[mine]
+        scores.addmm_(left, dense)
+
+    rare = (~common[local]).nonzero().flatten()
+    flat, work = scores.view(-1), own.columns.lengths[local[rare]].cumsum(0)
+    start = 0
+    while start < rare.numel():
+        done = int(work[start - 1]) if start else 0
+        stop = max(start + 1, int(torch.searchsorted(work, done + max_expanded, right=True)))
+        entries = rare[start:stop]
+        positions, offsets = own.columns.positions(local[entries])
+        repeats = offsets.diff()
+        targets = torch.repeat_interleave(query_rows[entries] * n_tables, repeats) + own.columns.values[positions]
+        added = torch.repeat_interleave(query_weights[entries], repeats) * weights[positions]
+        flat.index_add_(0, targets, added)
+        start = stop
+    return scores

@@ -1,0 +1,2 @@
+// Every kernel. Those who include this define GTR_ENTRY first, or have it made templates or CUDA kernels.
+#include "gtr/pagerank.hpp"
