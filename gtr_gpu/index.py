@@ -347,7 +347,7 @@ class GTRIndex:
         return Snapshot.open(self._folder, manifest, choose_device(self._device))
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def _search_batch(
     queries: QueryFeatures, snapshot: Snapshot, config: Config, n_found: int, k: int, edges: bool
 ) -> SearchResult:

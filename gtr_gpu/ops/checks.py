@@ -52,9 +52,9 @@ def check_offsets(name: str, offsets: Tensor, total: int, device: torch.device) 
         GTRError: They don't.
     """
     check_tensor(name, offsets, (None,), (torch.int64,), device)
-    version = offsets._version
+    version = _version(offsets)
     known = _known_offsets.get(offsets)  # type: ignore[no-untyped-call]
-    if known != (version, total):
+    if version is None or known != (version, total):
         if offsets.numel() == 0:
             raise GTRError(f"{name} must hold at least one number, got none")
         first, last = int(offsets[0]), int(offsets[-1])
@@ -73,9 +73,9 @@ def check_range(name: str, indices: Tensor, upper: int, lower: int = 0) -> None:
     """
     if indices.numel() == 0:
         return
-    version = indices._version
+    version = _version(indices)
     known = _known_ranges.get(indices)  # type: ignore[no-untyped-call]
-    if known is None or known[0] != version:
+    if version is None or known is None or known[0] != version:
         least, greatest = torch.aminmax(indices)
         known = (version, int(least), int(greatest))
         _known_ranges[indices] = known
@@ -83,6 +83,11 @@ def check_range(name: str, indices: Tensor, upper: int, lower: int = 0) -> None:
     if least < lower or greatest >= upper:
         wrong = least if least < lower else greatest
         raise GTRError(f"{name} must be from {lower} to {upper - 1}, got {wrong}")
+
+
+def _version(tensor: Tensor) -> int | None:
+    """How often the tensor was changed in place; None where torch doesn't count it."""
+    return None if tensor.is_inference() else tensor._version
 
 
 def check_ragged(
