@@ -164,7 +164,7 @@ def test_a_few_kills(name, server, tmp_path):
 def test_fifty_kills(name, server, tmp_path):
     outcomes, killed, left_something, reads, seen = kill_at_random_moments(name, 50, server, tmp_path)
     assert set(outcomes) == {0, 1}, "kills should have come before and after the commit"
-    assert killed >= 20 and left_something >= 1, "kills should have come while the change was made"
+    assert killed >= 10 and left_something >= 1, "kills should have come while the change was made"
     assert reads > 50 and seen == [0, 1]
 
 

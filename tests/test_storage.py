@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from gtr_gpu.errors import GTRError, IndexFormatError
 from gtr_gpu.storage import (
@@ -149,24 +149,61 @@ def test_damaged_files_of_arrays(tmp_path):
         read_arrays(path)
     write_arrays(path, {"x": torch.arange(9)})
     data = path.read_bytes()
-    for damaged in (b"", data[:5], data[:-1], b"PK\3\4" + data):
+    for damaged in (b"", data[:5], data[:-1], data + b"0", b"PK\3\4" + data):
         path.write_bytes(damaged)
         with pytest.raises(IndexFormatError, match=r"x\.safetensors is truncated or not a safetensors file"):
             read_arrays(path)
 
 
-def test_a_file_that_vanishes_while_it_is_opened(tmp_path, monkeypatch):
-    path, original = tmp_path / "x.safetensors", torch.UntypedStorage.from_file
+def with_header(entries, n_bytes):
+    text = json.dumps(entries).encode()
+    text += b" " * (-len(text) % 8)
+    return len(text).to_bytes(8, "little") + text + bytes(n_bytes)
 
-    def vanish(*args, **kwargs):
-        path.unlink()
-        return original(*args, **kwargs)
 
-    write_arrays(path, {"x": torch.arange(9)})
-    monkeypatch.setattr(torch.UntypedStorage, "from_file", vanish)
-    with pytest.raises(FileNotFoundError, match=r"x\.safetensors") as caught:
+def place(dtype, shape, *offsets):
+    return {"dtype": dtype, "shape": shape, "data_offsets": offsets}
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        [],
+        {"x": 5},
+        {"x": {"dtype": "I64", "shape": [1]}},
+        {"x": place("Q7", [1], 0, 8)},
+        {"x": place("I64", [2], 0, 8)},
+        {"x": place("I64", [-1], 8, 0)},
+        {"x": place("I64", [1.0], 0, 8)},
+        {"x": place("I64", [1], 0, 8, 8)},
+        {"x": place("U8", [4], 0, 4)},
+        {"x": place("U8", [4], 4, 8)},
+        {"x": place("U8", [8], 8, 16)},
+        {"x": place("U8", [8], 0, 8), "y": place("U8", [8], 0, 8)},
+        {"x": place("U8", [1], 0, 1), "y": place("I32", [1], 1, 5), "z": place("U8", [3], 5, 8)},
+    ],
+)
+def test_headers_that_do_not_describe_the_file(header, tmp_path):
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(with_header(header, 8))
+    with pytest.raises(IndexFormatError, match=r"x\.safetensors is truncated or not a safetensors file"):
         read_arrays(path)
-    assert isinstance(caught.value.__cause__, RuntimeError)
+
+
+def test_files_of_the_library_are_read(tmp_path):
+    arrays = {"a": torch.arange(6.0).view(2, 3), "b": torch.tensor([1, 2]), "half": torch.ones(3).bfloat16()}
+    save_file(arrays, tmp_path / "x.safetensors", metadata={"of": "somebody"})
+    read = read_arrays(tmp_path / "x.safetensors")
+    assert read.keys() == arrays.keys()
+    assert all(read[name].dtype == arrays[name].dtype and torch.equal(read[name], arrays[name]) for name in arrays)
+
+
+def test_arrays_outlive_the_name_of_their_file(tmp_path):
+    path = tmp_path / "x.safetensors"
+    write_arrays(path, {"x": torch.arange(9)})
+    read = read_arrays(path)
+    path.unlink()
+    assert read["x"].tolist() == list(range(9))
 
 
 @given(st.lists(st.text()))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from gtr_gpu.errors import IndexFormatError
@@ -78,27 +77,61 @@ def read_arrays(path: Path) -> dict[str, Tensor]:
     """Opens a file of arrays by memory mapping: what isn't touched isn't read.
 
     On Linux and macOS the arrays stay readable after the file's name is deleted. Changing one in place changes the
-    process's own copy, not the file.
+    process's own copy, not the file. The library's own reader is not used: it makes another error of a Ctrl-C that
+    comes while it calls Python, and says of a file that may not be read that there is none.
 
     Raises:
         FileNotFoundError: There is no such file.
         PermissionError: It must not be read.
         IndexFormatError: The file is truncated or of another kind.
     """
-    # The library says of a file that may not be read that there is none.
-    path.open("rb").close()
     try:
-        with safe_open(path, framework="pt") as file:
-            return {name: file.get_tensor(name) for name in sorted(file.keys())}
-    except SafetensorError as error:
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            length = int.from_bytes(file.read(8), "little")
+            if size < 8 or length > size - 8:
+                raise ValueError(f"it has {size} bytes, too few for its header")
+            entries = _parse_header(file.read(length), size - 8 - length)
+            data = np.memmap(file, np.uint8, "c", offset=8 + length) if size > 8 + length else np.empty(0, np.uint8)
+    except ValueError as error:
         raise IndexFormatError(
             f"{path} is truncated or not a safetensors file ({error}); build the index anew from its sources"
         ) from error
-    except RuntimeError as error:
-        # The library opens a file twice, and torch has an error of its own for one that vanished in between.
-        if path.exists():
-            raise
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path)) from error
+    flat = torch.from_numpy(np.asarray(data))
+    return {
+        name: flat[start:end].view(dtype).view(shape) if end > start else torch.empty(shape, dtype=dtype)
+        for name, dtype, shape, start, end in entries
+    }
+
+
+def _parse_header(text: bytes, n_bytes: int) -> list[tuple[str, torch.dtype, list[int], int, int]]:
+    """The arrays of a header by name: type, shape, first byte and the one after the last.
+
+    Raises:
+        ValueError: They don't fill the file's bytes one after the other.
+    """
+    header = json.loads(text)
+    if not isinstance(header, dict):
+        raise ValueError("its header is no object")
+    header.pop("__metadata__", None)
+    dtypes = {name: dtype for dtype, name in _FORMAT_NAMES.items()}
+    entries = []
+    try:
+        for name, entry in header.items():
+            dtype, shape, (start, end) = dtypes[entry["dtype"]], entry["shape"], entry["data_offsets"]
+            if any(type(number) is not int or number < 0 for number in (*shape, start, end)):
+                raise ValueError(f"the place of {name!r} is no place")
+            if end - start != math.prod(shape) * dtype.itemsize or (
+                end > start and (start + 8 + len(text)) % dtype.itemsize
+            ):
+                raise ValueError(f"{name!r} doesn't fit its place")
+            entries.append((name, dtype, shape, start, end))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"its header lacks or doesn't know {error}") from error
+    bounds = [0, *sorted(number for *_, start, end in entries for number in (start, end)), n_bytes]
+    if bounds[::2] != bounds[1::2]:
+        raise ValueError(f"its arrays don't fill its {n_bytes} bytes")
+    return sorted(entries)
 
 
 def check_arrays(path: Path, arrays: Mapping[str, Tensor], layout: Layout, sizes: dict[str, int]) -> None:
