@@ -37,7 +37,10 @@ _KINDS = {"semantic": "text", "header": "columns", "key": "keys", "cells": "cell
 
 def run(
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="DIR", help="The folder of the index; in the cache by default.")
+        Path | None,
+        typer.Option(
+            "--out", metavar="DIR", help="The folder of the index; in the cache by default.", parser=common.given_path
+        ),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Build the index anew where there is one.")] = False,
     quiet: common.Quiet = False,

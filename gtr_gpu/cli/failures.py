@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
 
 import typer
 
@@ -25,9 +29,16 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
         debug: Shows the traceback as well.
     """
     try:
-        return work()
+        with _noting_interrupts() as interrupts:
+            try:
+                return work()
+            except Exception as error:
+                # Libraries in C++ and Rust make another error of an interrupt that comes while they call Python.
+                if interrupts:
+                    raise KeyboardInterrupt from error
+                raise
     except KeyboardInterrupt:
-        say("interrupted; the index is as it was")
+        say("interrupted; an index is never left half changed")
         return INTERRUPTED
     except BrokenPipeError:
         _close_stdout()
@@ -39,6 +50,26 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
             say(line)
             return status
         raise
+
+
+@contextmanager
+def _noting_interrupts() -> Iterator[list[int]]:
+    """Collects the Ctrl-C signals that come meanwhile; each raises KeyboardInterrupt as always."""
+    interrupts: list[int] = []
+    ours_to_handle = threading.current_thread() is threading.main_thread()
+    if not ours_to_handle or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield interrupts
+        return
+
+    def note(number: int, frame: FrameType | None) -> None:
+        interrupts.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield interrupts
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _explanations(error: Exception) -> Iterator[tuple[str, int]]:

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from gtr_gpu.errors import GTRError, IndexFormatError
     [
         (GTRError("k is wrong"), 2, "gtr: k is wrong\n"),
         (IndexFormatError("a\nb \x1b[1m"), 2, "gtr: a b \N{SYMBOL FOR ESCAPE}[1m\n"),
-        (KeyboardInterrupt(), 130, "gtr: interrupted; the index is as it was\n"),
+        (KeyboardInterrupt(), 130, "gtr: interrupted; an index is never left half changed\n"),
         (OSError(errno.ENOSPC, "No space left on device", "/x"), 1, "gtr: no space is left on the disk; "),
         (RuntimeError("IoError(Os { code: 28, kind: StorageFull })"), 1, "gtr: no space is left on the disk; "),
         (PermissionError(errno.EACCES, "Permission denied", "/x"), 1, "gtr: /x: Permission denied\n"),
@@ -34,6 +35,23 @@ def test_an_error_is_one_line_and_a_status(gtr, fake, folder, error, status, exp
     assert (got, out) == (status, "")
     assert err.startswith(expected)
     assert err.count("\n") == bool(expected)
+
+
+def test_an_interrupt_that_a_library_turns_into_another_error_is_one(gtr, fake, folder, monkeypatch):
+    def swallow(self):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ValueError("could not determine the shape of an object") from None
+
+    monkeypatch.setattr(fake, "info", swallow)
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        status, _, err = gtr("info", folder)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, usual)
+    assert (status, err) == (130, "gtr: interrupted; an index is never left half changed\n")
 
 
 def test_memory_that_torch_does_not_get_is_the_machines_fault(gtr, fake, folder, monkeypatch):
