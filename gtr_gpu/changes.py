@@ -114,20 +114,25 @@ def add(
     folder: IndexFolder,
     tables: Iterable[Table],
     open_snapshot: Callable[[Manifest], Snapshot],
-    encoder: Encoder,
+    encoder: Callable[[], Encoder],
     progress: Progress | None,
 ) -> ChangeReport:
     """Adds tables as new segments; one with a known id takes the old one's place."""
     clock, omissions = Clock(progress), Omissions()
     with folder.writer() as transaction, _encodings(folder) as cache:
+        # As in a build, sources without any table are told before a model is loaded.
+        stream = distinct(tables)
+        first = next(stream, None)
+        if first is None:
+            raise GTRError("there are no tables to add; give sources that hold at least one")
         manifest = _current(transaction)
-        check_encoder(encoder, manifest, folder.path)
+        with clock.stage("Loading the encoder"):
+            loaded = encoder()
+        check_encoder(loaded, manifest, folder.path)
         old = open_snapshot(manifest)
         # The vocabulary grows while features are counted, so it must not be the snapshot's own.
-        featurizer = Featurizer(encoder, old.config, Vocabulary(old.vocabulary.to_list()), cache)
-        drafts = _draft(distinct(tables), transaction, featurizer, old.config, old.n_tables, clock, omissions)
-        if not drafts:
-            raise GTRError("there are no tables to add; give sources that hold at least one")
+        featurizer = Featurizer(loaded, old.config, Vocabulary(old.vocabulary.to_list()), cache)
+        drafts = _draft(chain([first], stream), transaction, featurizer, old.config, old.n_tables, clock, omissions)
         new_ids = {name for draft in drafts for name in draft.segment.tables.ids().to_pylist()}
         replaced = [row for name, row in old.rows.items() if name in new_ids]
         removed = torch.cat([old.removed, torch.tensor(replaced, dtype=torch.int64)])
@@ -243,7 +248,13 @@ def _encodings(folder: IndexFolder) -> Iterator[EncodingCache]:
     """The encodings that an interrupted change left; they are kept until a change succeeds."""
     cache = EncodingCache(folder.path / ENCODINGS_NAME)
     try:
-        yield cache
+        try:
+            yield cache
+        except BaseException:
+            # What was encoded in the last seconds is kept as well; a disk that is full must not hide why we are here.
+            with suppress(OSError):
+                cache.flush()
+            raise
         shutil.rmtree(cache.folder, ignore_errors=True)
     finally:
         with suppress(OSError):  # gone, or it holds encodings

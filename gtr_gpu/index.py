@@ -198,7 +198,7 @@ class GTRIndex:
         Raises:
             GTRError: No table, two tables with one id, another writer at work.
         """
-        report = changes.add(self._folder, tables, self._snapshot_of, self.encoder, progress)
+        report = changes.add(self._folder, tables, self._snapshot_of, lambda: self.encoder, progress)
         self._reopen()
         return report
 

@@ -416,6 +416,15 @@ def test_no_tables(index, tmp_path):
     assert index.info()["generation"] == 1
 
 
+def test_nothing_to_add_is_told_before_an_encoder_is_loaded(monkeypatch, index):
+    def load(*_):
+        raise AssertionError("an encoder was loaded")
+
+    monkeypatch.setattr(Encoder, "load", load)
+    with pytest.raises(GTRError, match="no tables to add"):
+        GTRIndex.load(index.path).add([])
+
+
 def test_an_encoder_is_loaded_after_the_first_table_and_before_the_second(monkeypatch, tmp_path):
     events = []
 
