@@ -1,6 +1,7 @@
 """What all tests share."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # Before torch is loaded: its threads must not spin where several test runs share a machine.
@@ -27,6 +28,19 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real tables at {folder}; set GTR_DATA to a folder of them")
     return folder
+
+
+@pytest.fixture(scope="module")
+def fake_encoder() -> Iterator[object]:
+    """The encoder of every index that a module's tests make; one thread, which small tables need no more of."""
+    import torch
+    from index_fakes import install
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    with pytest.MonkeyPatch.context() as patch:
+        yield install(patch)
+    torch.set_num_threads(threads)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,12 +1,11 @@
 """Candidates, recomputed by hand from the features of an index, way by way."""
 
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from index_fakes import fast_config, make_queries, make_tables, text_vector
 
 from gtr_gpu.coarse import find_candidates, uses_clusters
 from gtr_gpu.config import MODALITIES
@@ -15,25 +14,15 @@ from gtr_gpu.features.structural import StructuralFeaturizer
 from gtr_gpu.index import GTRIndex
 from gtr_gpu.questions import QueryFeatures
 
-sys.path.insert(0, str(Path(__file__).parent))
-from index_fakes import fast_config, install, make_queries, make_tables, text_vector
+pytestmark = pytest.mark.usefixtures("fake_encoder")
 
 TABLES = make_tables(60)
 QUERIES = make_queries(TABLES, 8)
 REMOVED = [7, 11, 52]
 
 
-@pytest.fixture(scope="module", autouse=True)
-def encoder():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with pytest.MonkeyPatch.context() as patch:
-        yield install(patch)
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
-def index(encoder, tmp_path_factory):
+def index(fake_encoder, tmp_path_factory):
     config = fast_config(n_clusters=6, n_typical=4)
     index = GTRIndex.build(TABLES[:45], tmp_path_factory.mktemp("coarse") / "index", config=config)
     index.add(TABLES[45:])

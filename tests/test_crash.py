@@ -3,21 +3,17 @@
 import multiprocessing
 import random
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.context import ForkServerContext
-from pathlib import Path
 
 import pytest
+from crash_processes import commit_and_die, commit_next, read_all, read_until_told, write_for_ever
 
 from gtr_gpu.errors import IndexFormatError
 from gtr_gpu.storage import IndexFolder
-
-sys.path.insert(0, str(Path(__file__).parent))
-from crash_processes import commit_and_die, commit_next, read_all, read_until_told, write_for_ever
 
 N_KILLS = 50
 

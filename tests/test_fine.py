@@ -1,13 +1,11 @@
 """The two presets recomputed from end to end: the paper's in plain NumPy, the default one with NetworkX and bm25s."""
 
-import sys
-from pathlib import Path
-
 import bm25s
 import networkx
 import numpy as np
 import pytest
 import torch
+from index_fakes import make_queries, make_tables, text_vector
 
 from gtr_gpu.coarse import Candidates
 from gtr_gpu.config import MODALITIES, Config
@@ -17,20 +15,10 @@ from gtr_gpu.fine import personalize
 from gtr_gpu.index import GTRIndex
 from gtr_gpu.ragged import Ragged
 
-sys.path.insert(0, str(Path(__file__).parent))
-from index_fakes import install, make_queries, make_tables, text_vector
+pytestmark = pytest.mark.usefixtures("fake_encoder")
 
 TABLES = make_tables(60)
 QUERIES = make_queries(TABLES, 10)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def encoder():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with pytest.MonkeyPatch.context() as patch:
-        yield install(patch)
-    torch.set_num_threads(threads)
 
 
 def paper_text(table):
@@ -45,7 +33,7 @@ def paper_config(**knobs):
 
 
 @pytest.fixture(scope="module")
-def paper(encoder, tmp_path_factory):
+def paper(fake_encoder, tmp_path_factory):
     return GTRIndex.build(TABLES, tmp_path_factory.mktemp("paper") / "index", config=paper_config())
 
 
@@ -122,7 +110,7 @@ def test_the_paper_preset_is_the_paper(paper, k):
     assert bool((result.candidates < len(TABLES)).all())
 
 
-def test_the_paper_preset_with_small_typical_sets_and_rounds(encoder, tmp_path):
+def test_the_paper_preset_with_small_typical_sets_and_rounds(fake_encoder, tmp_path):
     index = GTRIndex.build(TABLES, tmp_path / "index", config=paper_config(n_typical=2, keep=(9, 6)))
     result = index.search(QUERIES, 4)
     for row, query in enumerate(QUERIES):
@@ -155,7 +143,7 @@ def default_config(**knobs):
 
 
 @pytest.fixture(scope="module")
-def index(encoder, tmp_path_factory):
+def index(fake_encoder, tmp_path_factory):
     return GTRIndex.build(TABLES, tmp_path_factory.mktemp("default") / "index", config=default_config())
 
 

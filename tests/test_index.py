@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import shutil
-import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -13,6 +12,7 @@ import torch
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from index_fakes import FakeEncoder, fast_config, install, make_queries, make_table, make_tables, same_results
 
 from gtr_gpu import building, segment
 from gtr_gpu.config import Config
@@ -21,9 +21,6 @@ from gtr_gpu.features.semantic import Encoder
 from gtr_gpu.index import GTRIndex
 from gtr_gpu.storage import read_arrays, write_arrays
 from gtr_gpu.tables import Table
-
-sys.path.insert(0, str(Path(__file__).parent))
-from index_fakes import FakeEncoder, fast_config, install, make_queries, make_table, make_tables, same_results
 
 CLUSTERS = {"coarse": "clusters", "n_probe": 2, "modalities": ("semantic", "structural", "heuristic")}
 

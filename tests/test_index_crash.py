@@ -13,27 +13,18 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import index_crash_processes as work
 import pytest
 import torch
+from index_fakes import fast_config
 
 from gtr_gpu.errors import IndexFormatError
 from gtr_gpu.index import GTRIndex
 from gtr_gpu.storage import IndexFolder
 
-sys.path.insert(0, str(Path(__file__).parent))
-import index_crash_processes as work
-from index_fakes import fast_config, install
+pytestmark = pytest.mark.usefixtures("fake_encoder")
 
 SCRIPT = Path(work.__file__)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def encoder():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with pytest.MonkeyPatch.context() as patch:
-        yield install(patch)
-    torch.set_num_threads(threads)
 
 
 class Server:

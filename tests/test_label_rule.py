@@ -2,20 +2,18 @@
 
 import json
 import random
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
+from index_fakes import make_queries, make_tables, same_results
 
 from gtr_gpu.config import MODALITIES, Config
 from gtr_gpu.index import GTRIndex
 from gtr_gpu.tables.report import ReadReport
 from gtr_gpu.tables.sources import read_sources
 
-sys.path.insert(0, str(Path(__file__).parent))
-from index_fakes import install, make_queries, make_tables, same_results
+pytestmark = pytest.mark.usefixtures("fake_encoder")
 
 N_REAL = 400
 WAYS = {
@@ -23,15 +21,6 @@ WAYS = {
     "clusters": Config(coarse="clusters", n_probe=2, modalities=MODALITIES, n_seeds=20),
     "paper": Config.preset("paper"),
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def encoder():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with pytest.MonkeyPatch.context() as patch:
-        yield install(patch)
-    torch.set_num_threads(threads)
 
 
 def config_of(way):

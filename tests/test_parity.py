@@ -2,8 +2,6 @@
 
 import io
 import json
-import sys
-from pathlib import Path
 
 import bm25s
 import networkx
@@ -12,6 +10,7 @@ import pytest
 import scipy.sparse
 import torch
 import zstandard
+from index_fakes import install, make_queries, make_tables
 from sklearn.cluster import KMeans
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
@@ -29,9 +28,6 @@ from gtr_gpu.ops.transfer import induced_transfer, similarity_transfer
 from gtr_gpu.questions import QueryFeatures
 from gtr_gpu.tables.report import ReadReport
 from gtr_gpu.tables.sources import read_sources
-
-sys.path.insert(0, str(Path(__file__).parent))
-from index_fakes import install, make_queries, make_tables
 
 N_TABLES, N_QUERIES = 250, 12
 

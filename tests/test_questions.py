@@ -1,16 +1,11 @@
 """Questions in the features of the tables: what is loaded for them, and when."""
 
-import sys
-from pathlib import Path
-
 import pytest
+from index_fakes import fast_config, install, make_queries, make_tables
 
 from gtr_gpu import questions
 from gtr_gpu.index import GTRIndex
 from gtr_gpu.questions import QuestionReader
-
-sys.path.insert(0, str(Path(__file__).parent))
-from index_fakes import fast_config, install, make_queries, make_tables
 
 TABLES = make_tables(12)
 QUERIES = make_queries(TABLES, 3)

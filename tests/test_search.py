@@ -1,15 +1,14 @@
 """Searching: batches, odd questions, relations, threads, and corpora in another order."""
 
 import dataclasses
-import sys
 import threading
 from functools import cache
-from pathlib import Path
 
 import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from index_fakes import fast_config, make_queries, make_tables, same_results
 
 from gtr_gpu import changes
 from gtr_gpu.config import MODALITIES, Config
@@ -18,8 +17,7 @@ from gtr_gpu.index import GTRIndex
 from gtr_gpu.results import Edge
 from gtr_gpu.tables import Table
 
-sys.path.insert(0, str(Path(__file__).parent))
-from index_fakes import fast_config, install, make_queries, make_tables, same_results
+pytestmark = pytest.mark.usefixtures("fake_encoder")
 
 TABLES = make_tables(60)
 QUERIES = make_queries(TABLES, 12)
@@ -39,17 +37,8 @@ def config_of(way):
     return preset.override({"spacy_model": "blank:en", "n_clusters": 6, "n_typical": 5, **WAYS[way]})
 
 
-@pytest.fixture(scope="module", autouse=True)
-def encoder():
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    with pytest.MonkeyPatch.context() as patch:
-        yield install(patch)
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture(scope="module")
-def path(encoder, tmp_path_factory):
+def path(fake_encoder, tmp_path_factory):
     path = tmp_path_factory.mktemp("search") / "index"
     index = GTRIndex.build(TABLES[:50], path, config=fast_config(n_clusters=6))
     index.add(TABLES[50:])
@@ -228,7 +217,7 @@ def test_a_question_without_known_words_starts_everywhere(index):
     torch.testing.assert_close(scores, torch.full((58,), 1 / 58))
 
 
-def test_a_long_question_is_cut_with_a_note(index, encoder):
+def test_a_long_question_is_cut_with_a_note(index, fake_encoder):
     words = QUERIES[0].split()
     long = " ".join(words + ["qwertz"] * (512 - len(words)) + TABLES[50].caption.split() * 2000)
     result = index.search([long, QUERIES[1], long], 5, config=fast_config(personalization="lexical"))

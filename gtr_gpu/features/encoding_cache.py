@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import time
 import uuid
 from collections.abc import Sequence
@@ -14,6 +13,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+from gtr_gpu.errors import IndexFormatError
+from gtr_gpu.storage.arrays import read_arrays, write_arrays
 
 logger = logging.getLogger(__name__)
 
@@ -119,16 +121,10 @@ class EncodingCache:
             self._open([path])
 
     def _write(self, keys: npt.NDArray[np.int64], vectors: Tensor) -> Path:
-        from safetensors.torch import save
-
-        content = save({"keys": torch.from_numpy(keys.T.copy()), "vectors": vectors.float().contiguous()})
         name = uuid.uuid4().hex
         temporary, path = self.folder / (name + _TEMPORARY_SUFFIX), self.folder / (name + _SHARD_SUFFIX)
         try:
-            with temporary.open("wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
+            write_arrays(temporary, {"keys": torch.from_numpy(keys.T.copy()), "vectors": vectors.float()})
             temporary.replace(path)
         except BaseException:
             temporary.unlink(missing_ok=True)
@@ -169,12 +165,10 @@ def _merged(runs: Sequence[_Run]) -> _Run:
 
 
 def _read_shard(path: Path) -> tuple[npt.NDArray[np.int64], Tensor] | None:
-    from safetensors import SafetensorError, safe_open
-
     try:
-        with safe_open(path, framework="pt") as file:
-            keys, vectors = file.get_tensor("keys"), file.get_tensor("vectors")
-    except (SafetensorError, OSError, KeyError) as error:
+        arrays = read_arrays(path)
+        keys, vectors = arrays["keys"], arrays["vectors"]
+    except (IndexFormatError, OSError, KeyError) as error:
         logger.warning("the encoding cache's file %s can't be read and is ignored: %s", path, error)
         return None
     fits = keys.ndim == vectors.ndim == 2 and keys.shape == (vectors.shape[0], 2) and keys.dtype == torch.int64

@@ -125,7 +125,7 @@ def test_a_failed_write_leaves_no_file_and_keeps_the_encodings(tmp_path, monkeyp
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(encoding_cache.os, "fsync", full)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(OSError, match="No space"):
             cache.flush()
     assert not list(tmp_path.iterdir())
