@@ -132,16 +132,21 @@ def _cupy(cuda: str | None) -> Finding:
 
 
 def _operations() -> Iterator[Finding]:
-    """Which implementation serves each module of operations."""
-    import pkgutil
-
+    """Which implementation serves each operation on the device that a search takes."""
     import torch
 
-    from gtr_gpu import ops
+    from gtr_gpu.ops import dispatch, native
 
-    device = "the GPU" if torch.cuda.is_available() else "the CPU"
-    for module in pkgutil.iter_modules(ops.__path__):
-        yield Finding("operations", module.name, "ok", f"torch reference on {device}")
+    extension = native.extension()
+    kinds = {"cuda": "CUDA kernels", "native": f"compiled kernels ({extension.instruction_set()})" if extension else ""}
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    for name in dispatch.all_operations():
+        found = dispatch.served(name, device)
+        if found.backend != "reference":
+            yield Finding("operations", name, "ok", kinds[found.backend])
+        else:
+            remedy = f"; {found.remedy}" if found.remedy else ""
+            yield Finding("operations", name, "absent", f"plain torch: {found.reason}{remedy}")
 
 
 def _formats() -> Iterator[Finding]:
@@ -182,4 +187,4 @@ def _put(findings: list[Finding]) -> None:
             group = finding.group
             view.show(Text(group, style="bold"))
         mark, style = _MARKS[finding.state]
-        view.show(Text.assemble("  ", (mark, style), f" {finding.name:<24} {visible(finding.text)}"), wrap=False)
+        view.show(Text.assemble("  ", (mark, style), f" {finding.name:<26} {visible(finding.text)}"), wrap=False)

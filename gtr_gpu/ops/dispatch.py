@@ -8,7 +8,9 @@ whether kernels are there for its device, and either launches them or calls the 
 from __future__ import annotations
 
 import functools
+import importlib
 import logging
+import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -52,7 +54,15 @@ class Served:
 
 
 OPERATIONS: dict[str, Operation] = {}
-"""All operations by name; filled as the modules of `gtr_gpu.ops` are imported."""
+"""Operations by name; filled as the modules of `gtr_gpu.ops` are imported."""
+
+
+def all_operations() -> list[str]:
+    """The names of all operations, in order; imports the modules that have them."""
+    package = importlib.import_module("gtr_gpu.ops")
+    for module in pkgutil.iter_modules(package.__path__, "gtr_gpu.ops."):
+        importlib.import_module(module.name)
+    return sorted(OPERATIONS)
 
 
 def operation(*kernels: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:

@@ -7,6 +7,7 @@ from types import ModuleType
 import pytest
 
 from gtr_gpu.cli import doctor
+from gtr_gpu.ops import native
 from gtr_gpu.config import KNOBS
 from gtr_gpu.errors import GTRError
 from gtr_gpu.storage import IndexFolder, Manifest
@@ -249,6 +250,19 @@ def test_doctor(gtr, monkeypatch):
         "operations",
         "folders",
     }
+
+
+def test_doctor_tells_what_serves_each_operation_and_what_would_be_faster(gtr, monkeypatch):
+    def walk():
+        lines = gtr("doctor")[1].splitlines()
+        return next(line for line in lines if "personalized_pagerank" in line)
+
+    if native.extension() is not None:
+        assert "✓ personalized_pagerank" in walk()
+        assert "compiled kernels" in walk()
+    monkeypatch.setattr(native, "extension", lambda: None)
+    assert "· personalized_pagerank" in walk()
+    assert "plain torch: gtr-gpu was installed without its compiled kernels; `pip install" in walk()
 
 
 def test_doctor_fails_where_something_needed_is_missing(gtr, monkeypatch):
