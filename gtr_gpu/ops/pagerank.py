@@ -7,16 +7,18 @@ from torch import Tensor
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import reference
-from gtr_gpu.ops.checks import check_offsets, check_sparse, check_tensor
+from gtr_gpu.ops.checks import check_offsets, check_ragged, check_range, check_tensor
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import launch, scratch_bytes
 from gtr_gpu.ops.types import Ranks, Transfer
 
-# Below this tolerance the rounding of float32 is larger than the changes that the walk waits for.
-_LEAST_FLOAT32_TOLERANCE = 1e-6
+# On a GPU a query with more candidates is walked by all blocks together.
+_MANY_CANDIDATES = 1 << 15
+# The kernel's: rows of a tile, and the runs and classes that it sorts rows by.
+_TILE_ROWS, _RUNS, _CLASSES = 16, 32, 384
 
 
-@operation("pagerank_f32", "pagerank_f64")
+@operation("pagerank", "pagerank_grid")
 def personalized_pagerank(
     transfer: Transfer, personalization: Tensor, *, damping: float, tolerance: float, max_iterations: int
 ) -> Ranks:
@@ -37,30 +39,46 @@ def personalized_pagerank(
     """
     device = personalization.device
     n_candidates, n_queries = personalization.numel(), transfer.offsets.numel() - 1
+    matrix = transfer.weights
+    n_entries = matrix.columns.values.numel()
     check_tensor("personalization", personalization, (None,), (torch.float32,), device)
     check_offsets("transfer.offsets", transfer.offsets, n_candidates, device)
-    check_sparse("transfer.weights", transfer.weights, device)
+    check_ragged("transfer.weights.columns", matrix.columns, device)
+    check_tensor("transfer.weights.weights", matrix.weights, (n_entries,), (torch.float32,), device)
     check_tensor("transfer.degrees", transfer.degrees, (n_candidates,), (torch.float32,), device)
-    if transfer.weights.shape != (n_candidates, n_candidates):
-        raise GTRError(f"transfer.weights must be {n_candidates} by {n_candidates}, got {transfer.weights.shape}")
+    if matrix.shape != (n_candidates, n_candidates):
+        raise GTRError(f"transfer.weights must be {n_candidates} by {n_candidates}, got {matrix.shape}")
     if not serves("personalized_pagerank", device):
+        check_range("transfer.weights.columns.values", matrix.columns.values, n_candidates)
         return reference.pagerank.personalized_pagerank(
             transfer, personalization, damping=damping, tolerance=tolerance, max_iterations=max_iterations
         )
-    kind = "f32" if tolerance >= _LEAST_FLOAT32_TOLERANCE else "f64"
     ranks = torch.empty(n_candidates, device=device)
     iterations = torch.empty(n_queries, dtype=torch.int64, device=device)
     converged = torch.empty(n_queries, dtype=torch.bool, device=device)
-    longest = int(transfer.offsets.diff().max()) if n_queries else 0
-    matrix = transfer.weights
+    if n_queries > 1:
+        longest = int(transfer.offsets.diff().max())
+        most_entries = int(matrix.columns.offsets[transfer.offsets].diff().max())
+    else:
+        longest, most_entries = n_candidates, n_entries
     launch(
-        f"pagerank_{kind}",
+        "pagerank_grid" if device.type == "cuda" and longest > _MANY_CANDIDATES else "pagerank",
         n_queries,
         [
             *(transfer.offsets, matrix.columns.offsets, matrix.columns.values, matrix.weights, transfer.degrees),
             *(personalization, damping, tolerance, max_iterations),
             *(ranks, iterations, converged),
         ],
-        scratch_bytes(*[(longest, 4 if kind == "f32" else 8)] * 3),
+        _scratch(longest, most_entries),
     )
+    if bool((iterations < 0).any()):
+        raise GTRError("transfer.weights must join candidates of one query only, got an entry between two queries")
     return Ranks(ranks, iterations, converged)
+
+
+def _scratch(n_candidates: int, n_entries: int) -> int:
+    """What the walk of one query takes: numbers of rows, what rows are sorted by, and entries in tiles."""
+    rows = n_candidates + _TILE_ROWS
+    # Tiles are as wide as their longest row: 1/16 more than the shortest, but for the first ones.
+    tiled = n_entries + n_entries // 16 + _TILE_ROWS * (min(n_candidates, n_entries) + 1)
+    return scratch_bytes(*[(rows, 4)] * 11, (_RUNS * _CLASSES, 4), (rows, 8), *[(tiled, 4)] * 2)

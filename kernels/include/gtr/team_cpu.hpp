@@ -61,6 +61,34 @@ class ThreadTeam {
         return total;
     }
 
+    GTR_FN i64 size() { return 1; }
+
+    GTR_FN void set_bits(u64* word, u64 bits) { *word |= bits; }
+
+    template <class T, i64 C>
+    struct Lanes {
+        T of[C] = {};
+        GTR_FN T& operator[](i64 lane) { return of[lane]; }
+    };
+
+    template <i64 C, class F>
+    GTR_FN void tiles(i64 n, F f) {
+        for (i64 tile = 0; tile < n; ++tile) f(tile);
+    }
+
+    template <i64 C, class F>
+    GTR_FN void lanes(F f) {
+#pragma omp simd
+        for (i64 lane = 0; lane < C; ++lane) f(lane);
+    }
+
+    template <class T, i64 C>
+    GTR_FN f64 sum_lanes(Lanes<T, C>& lanes) {
+        f64 total = 0;
+        for (i64 lane = 0; lane < C; ++lane) total += lanes[lane];
+        return total;
+    }
+
     template <class T>
     GTR_FN T* scratch(i64 n) {
         u8* memory;

@@ -81,6 +81,29 @@ class CudaTeam {
         return before;
     }
 
+    GTR_FN void set_bits(u64* word, u64 bits) { atomicOr(word, bits); }
+
+    template <class T, i64 C>
+    struct Lanes {
+        T own = {};
+        GTR_FN T& operator[](i64) { return own; }
+    };
+
+    template <i64 C, class F>
+    GTR_FN void tiles(i64 n, F f) {
+        for (i64 tile = self().rank() / C; tile < n; tile += self().size() / C) f(tile);
+    }
+
+    template <i64 C, class F>
+    GTR_FN void lanes(F f) {
+        f(self().rank() % C);
+    }
+
+    template <class T, i64 C>
+    GTR_FN f64 sum_lanes(Lanes<T, C>& lanes) {
+        return self().all_sum(static_cast<f64>(lanes.own));
+    }
+
     // Shared memory as long as there is some, then the workspace of the caller.
     template <class T>
     GTR_FN T* scratch(i64 n) {
