@@ -179,7 +179,17 @@ def place(dtype, shape, *offsets):
         {"x": place("U8", [4], 0, 4)},
         {"x": place("U8", [4], 4, 8)},
         {"x": place("U8", [8], 8, 16)},
+        {"x": {}},
+        {"x": place("I64", {}, 0, 8)},
+        {"x": place("I64", "", 0, 8)},
+        {"x": place("I64", 1, 0, 8)},
+        {"x": place("U8", [8], [], 8)},
+        {"x": place("U8", [8], 0, 8), "y": place("I64", [0, 10**30], 8, 8)},
+        {"x": place("U8", [8], 0, 8), "y": place("I64", [0, 2**62, 2**62], 8, 8)},
         {"x": place("U8", [8], 0, 8), "y": place("U8", [8], 0, 8)},
+        {name: place("U8", [8], 0, 8) for name in "xyz"},
+        {"x": place("U8", [8], 0, 8), "empty": place("U8", [0], 4, 4)},
+        {"x": place("U8", [6], 0, 6), "y": place("U8", [4], 4, 8)},
         {"x": place("U8", [1], 0, 1), "y": place("I32", [1], 1, 5), "z": place("U8", [3], 5, 8)},
     ],
 )
@@ -188,6 +198,48 @@ def test_headers_that_do_not_describe_the_file(header, tmp_path):
     path.write_bytes(with_header(header, 8))
     with pytest.raises(IndexFormatError, match=r"x\.safetensors is truncated or not a safetensors file"):
         read_arrays(path)
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b'{"x": NaN}', b"\xff" * 8, b"[" * 100_000, b'{"x":' + b"9" * 5000 + b"}"])
+def test_headers_that_are_no_json(text, tmp_path):
+    path = tmp_path / "x.safetensors"
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(8))
+    with pytest.raises(IndexFormatError, match=r"x\.safetensors is truncated or not a safetensors file"):
+        read_arrays(path)
+
+
+@pytest.mark.parametrize("padding", range(8))
+def test_arrays_that_cannot_be_mapped_as_they_lie_are_refused(padding, tmp_path):
+    """Whether it is the header that moves them, or the array before them."""
+    path = tmp_path / "x.safetensors"
+    for first in (8, 16 - padding):
+        text = json.dumps({"x": place("U8", [first], 0, first), "y": place("I64", [1], first, first + 8)}).encode()
+        text += b" " * (-len(text) % 8 + padding)
+        path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(first + 8))
+        if padding == 0:
+            assert read_arrays(path)["y"].tolist() == [0]
+        else:
+            with pytest.raises(IndexFormatError, match="'y' doesn't start at a multiple of its item size"):
+                read_arrays(path)
+
+
+@given(cut=st.integers(0, 400), byte=st.integers(0, 255), place=st.integers(0, 400), grown=st.binary(max_size=3))
+def test_a_damaged_file_is_told_or_read_as_the_library_reads_it(cut, byte, place, grown, tmp_path_factory):
+    path = tmp_path_factory.mktemp("arrays") / "x.safetensors"
+    arrays = {"a": torch.arange(6.0).view(2, 3), "b": torch.arange(5, dtype=torch.uint8), "none": torch.empty(0, 2)}
+    write_arrays(path, arrays)
+    data = bytearray(path.read_bytes())
+    data[place % len(data)] = byte
+    path.write_bytes(data[: len(data) - max(cut - 200, 0)] + grown)
+    try:
+        read = read_arrays(path)
+    except IndexFormatError:
+        return
+    expected = load_file(path)
+    assert read.keys() == expected.keys()
+    for name, array in expected.items():
+        assert (read[name].dtype, read[name].shape) == (array.dtype, array.shape)
+        assert torch.equal(read[name].view(-1).view(torch.uint8), array.view(-1).view(torch.uint8))
 
 
 def test_files_of_the_library_are_read(tmp_path):

@@ -108,30 +108,39 @@ def _parse_header(text: bytes, n_bytes: int) -> list[tuple[str, torch.dtype, lis
     """The arrays of a header by name: type, shape, first byte and the one after the last.
 
     Raises:
-        ValueError: They don't fill the file's bytes one after the other.
+        ValueError: They don't fill the file's bytes one after the other, or can't be mapped as they lie.
     """
-    header = json.loads(text)
+    try:
+        header = json.loads(text)
+    except RecursionError:
+        raise ValueError("its header is nested too deeply") from None
     if not isinstance(header, dict):
         raise ValueError("its header is no object")
     header.pop("__metadata__", None)
+    entries = [(name, *_place(name, entry)) for name, entry in sorted(header.items())]
+    spans = sorted((start, end) for *_, start, end in entries)
+    if [0, *(end for _, end in spans)] != [*(start for start, _ in spans), n_bytes]:
+        raise ValueError(f"its arrays don't fill its {n_bytes} bytes one after the other")
+    for name, dtype, _, start, _ in entries:
+        if start % dtype.itemsize or (8 + len(text)) % dtype.itemsize:
+            raise ValueError(f"{name!r} doesn't start at a multiple of its item size")
+    return entries
+
+
+def _place(name: str, entry: Any) -> tuple[torch.dtype, list[int], int, int]:  # noqa: ANN401 (JSON)
+    """The type, shape, first byte and the one after the last of one array."""
     dtypes = {name: dtype for dtype, name in _FORMAT_NAMES.items()}
-    entries = []
     try:
-        for name, entry in header.items():
-            dtype, shape, (start, end) = dtypes[entry["dtype"]], entry["shape"], entry["data_offsets"]
-            if any(type(number) is not int or number < 0 for number in (*shape, start, end)):
-                raise ValueError(f"the place of {name!r} is no place")
-            if end - start != math.prod(shape) * dtype.itemsize or (
-                end > start and (start + 8 + len(text)) % dtype.itemsize
-            ):
-                raise ValueError(f"{name!r} doesn't fit its place")
-            entries.append((name, dtype, shape, start, end))
+        dtype, shape, (start, end) = dtypes[entry["dtype"]], entry["shape"], entry["data_offsets"]
     except (KeyError, TypeError) as error:
         raise ValueError(f"its header lacks or doesn't know {error}") from error
-    bounds = [0, *sorted(number for *_, start, end in entries for number in (start, end)), n_bytes]
-    if bounds[::2] != bounds[1::2]:
-        raise ValueError(f"its arrays don't fill its {n_bytes} bytes")
-    return sorted(entries)
+    if not isinstance(shape, list) or any(type(number) is not int or number < 0 for number in (*shape, start, end)):
+        raise ValueError(f"the place of {name!r} is no place")
+    # An array without items may have lengths as well whose product no tensor can count.
+    countable = math.prod(max(length, 1) for length in shape) < 1 << 63
+    if not countable or end - start != math.prod(shape) * dtype.itemsize:
+        raise ValueError(f"{name!r} doesn't fit its place")
+    return dtype, shape, start, end
 
 
 def check_arrays(path: Path, arrays: Mapping[str, Tensor], layout: Layout, sizes: dict[str, int]) -> None:
