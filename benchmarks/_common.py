@@ -27,7 +27,8 @@ SETS = ("tabfact", "hybridqa", "wtq", "sqa", "tatqa")
 
 _REPORTED_PACKAGES = (
     *("torch", "numpy", "transformers", "spacy"),
-    *("scikit-learn", "scipy", "networkx", "bm25s", "faiss-cpu"),
+    *("scikit-learn", "scipy", "networkx", "bm25s", "faiss-cpu", "numba"),
+    *("igraph", "scikit-network", "sparse_dot_topn"),
 )
 # They change how long threads wait for each other, and so every time on a busy machine.
 _THREAD_SETTINGS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME")
@@ -230,7 +231,7 @@ def write_results(
     lines = [
         f"# {(question or name).strip().splitlines()[0]}",
         "",
-        f"`{_command(name)}` on {where['cpu']}, {where['cores']} cores, {where['memory_gb']} GB. {versions}.",
+        f"`{_command()}` on {where['cpu']}, {where['cores']} cores, {where['memory_gb']} GB. {versions}.",
         "",
         text.strip(),
         "",
@@ -242,7 +243,7 @@ def write_results(
     print("\n".join(lines))
 
 
-def _command(name: str) -> str:
+def _command() -> str:
     """How to run the benchmark again: what it was given, without the folders that lie elsewhere on each machine."""
     words: list[str] = []
     given = iter(sys.argv[1:])
@@ -252,7 +253,7 @@ def _command(name: str) -> str:
             words.append(word)
         elif not sign:
             next(given, None)
-    return shlex.join(["python", f"benchmarks/{name}.py", *words])
+    return shlex.join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
 
 
 def percent(share: float) -> str:

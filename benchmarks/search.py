@@ -9,42 +9,21 @@ the same vectors by a flat index of inner products. Medians over the rounds.
 from __future__ import annotations
 
 import json
-import os
 import statistics
-import subprocess
 import sys
-import time
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import _common as common
+from _processes import Competitor, n_threads, serve, timed
 
 K = 10
 # The paper's setting compares all pairs of a question's candidates, so fewer questions are asked with it.
 PAPER_SHARE = 8
 
-Task = Callable[[], float]
-
-
-# The processes that are timed. Each gets its tasks ready, prints their names, and then runs one for each line it reads.
-
-
-def serve(tasks: dict[str, Task], facts: dict[str, Any]) -> None:
-    """Runs the tasks that are asked for, once each to warm up and then once for each line of stdin."""
-    for task in tasks.values():
-        task()
-    print(json.dumps({"tasks": list(tasks), **facts}), flush=True)
-    for line in sys.stdin:
-        print(json.dumps(tasks[line.strip()]()), flush=True)
-
-
-def timed(work: Callable[[], object]) -> float:
-    """The wall seconds of some work."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
+# The processes that are timed.
 
 
 def serve_gtr(folder: Path, queries: list[str]) -> None:
@@ -88,7 +67,7 @@ def serve_bm25s(folder: Path, queries: list[str]) -> None:
         texts = [" ".join(heuristic_fields(table, opened.config)) for table in opened]
     retriever = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
     retriever.index(bm25s.tokenize(texts, show_progress=False), show_progress=False)
-    k, threads = min(K, len(texts)), _threads()
+    k, threads = min(K, len(texts)), n_threads()
 
     def search() -> None:
         tokens = bm25s.tokenize(queries, show_progress=False)
@@ -113,59 +92,13 @@ def serve_faiss(folder: Path, queries: list[str]) -> None:
 
     import faiss
 
-    faiss.omp_set_num_threads(_threads())
+    faiss.omp_set_num_threads(n_threads())
     index = faiss.IndexFlatIP(features.shape[1])
     index.add(features)
     serve({"faiss": lambda: timed(lambda: index.search(asked, K))}, {"counts": {"faiss": len(queries)}})
 
 
-def _threads() -> int:
-    return int(os.environ["OMP_NUM_THREADS"])
-
-
 SERVERS = {"gtr": serve_gtr, "bm25s": serve_bm25s, "faiss": serve_faiss}
-
-
-class Competitor:
-    """A process that waits to be told which task to run."""
-
-    def __init__(self, name: str, folder: Path, queries: list[str], threads: int) -> None:
-        self.name = name
-        counts = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), str(threads))
-        self._process = subprocess.Popen(
-            [sys.executable, __file__, "--serve", name, "--index", str(folder)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            env={**os.environ, **counts},
-        )
-        self._tell(json.dumps(queries))
-        self.facts = self._hear()
-        self.tasks: list[str] = self.facts["tasks"]
-
-    def run(self, task: str) -> float:
-        """Runs a task and returns its seconds."""
-        self._tell(task)
-        return float(self._hear())
-
-    def end(self) -> None:
-        """Ends the process."""
-        assert self._process.stdin
-        self._process.stdin.close()
-        self._process.wait()
-
-    def _tell(self, line: str) -> None:
-        assert self._process.stdin
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-
-    def _hear(self) -> Any:  # noqa: ANN401 (what the process says)
-        assert self._process.stdout
-        line = self._process.stdout.readline()
-        if not line:
-            raise common.BenchmarkError(f"the process of {self.name} ended before it was told to")
-        return json.loads(line)
 
 
 def measure(options: Namespace, name: str) -> dict[str, Any]:
@@ -176,7 +109,8 @@ def measure(options: Namespace, name: str) -> dict[str, Any]:
     competitors = []
     for server in SERVERS:
         common.say(f"{name}: starting {server}")
-        competitors.append(Competitor(server, folder, queries, options.threads or cores))
+        command = [__file__, "--serve", server, "--index", str(folder)]
+        competitors.append(Competitor(server, command, options.threads or cores, queries))
     seconds: dict[str, list[float]] = {task: [] for each in competitors for task in each.tasks}
     counts: dict[str, int] = {}
     for each in competitors:

@@ -1,0 +1,1 @@
+"""Groups of works that are compared on the same data, see `_contest`."""
