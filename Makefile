@@ -26,9 +26,9 @@ lint: $(VENV)/.dev ## Lint and check types
 check: lint ## All of it: the slow tests too, and those for a GPU where there is one
 	$(bin)/python -m pytest
 
-# `make bench LIMIT=300` reads at most so many tables of a set: minutes and not hours.
+# `make bench LIMIT=300` reads at most so many tables of a set: minutes and not hours. `make bench ONLY=kernels` runs one.
 bench: $(VENV)/.bench ## Run the benchmarks
-	@for script in benchmarks/[a-z]*.py; do \
+	@for script in $(if $(ONLY),benchmarks/$(ONLY).py,benchmarks/[a-z]*.py); do \
 		echo "== $$script" && $(bin)/python $$script $(if $(LIMIT),--limit $(LIMIT)) || exit 1; \
 	done
 

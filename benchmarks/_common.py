@@ -211,6 +211,13 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> s
     return "\n".join(lines)
 
 
+def result_stem(name: str, limit: int | None) -> str:
+    """What a benchmark's results are called on this machine."""
+    where = machine()
+    slug = re.sub(r"[^a-z0-9]+", "-", f"{where['cpu']} {where['cores']} cores".lower()).strip("-")
+    return f"{name}{f'-limit{limit}' if limit else ''}-{slug}"
+
+
 def write_results(
     folder: Path, name: str, question: str | None, limit: int | None, facts: dict[str, Any], text: str
 ) -> None:
@@ -224,9 +231,7 @@ def write_results(
         facts: What was measured.
         text: The same for a person.
     """
-    where = machine()
-    slug = re.sub(r"[^a-z0-9]+", "-", f"{where['cpu']} {where['cores']} cores".lower()).strip("-")
-    stem = f"{name}{f'-limit{limit}' if limit else ''}-{slug}"
+    where, stem = machine(), result_stem(name, limit)
     versions = ", ".join(f"{name} {value}" for name, value in (where["versions"] | where["thread_settings"]).items())
     lines = [
         f"# {(question or name).strip().splitlines()[0]}",

@@ -190,9 +190,7 @@ def measure(name: str, group: ModuleType, options: Namespace, sizes: Sizes) -> l
                 competitor.end()
 
 
-def _measure_row(
-    row: Row, competitors: Mapping[str, Competitor], folder: Path, options: Namespace
-) -> dict[str, Any]:
+def _measure_row(row: Row, competitors: Mapping[str, Competitor], folder: Path, options: Namespace) -> dict[str, Any]:
     ours, peer = row.ours.split("/", 1), row.peer.split("/", 1)
     facts = [competitors[who].facts["works"][task] for who, task in (ours, peer)]
     results = [dict(np.load(result_path(folder, task))) for task in (row.ours, row.peer)]
@@ -281,7 +279,9 @@ def same_sets(name: str, share: float = 1.0) -> Comparison:
 
     def compare(ours: Arrays, peers: Arrays) -> Agreement:
         n = min(len(ours[name]), len(peers[name]))
-        equal = [set(one) - {-1} == set(other) - {-1} for one, other in zip(ours[name][:n], peers[name][:n], strict=True)]
+        equal = [
+            set(one) - {-1} == set(other) - {-1} for one, other in zip(ours[name][:n], peers[name][:n], strict=True)
+        ]
         found = sum(equal) / max(n, 1)
         return Agreement(found >= share, f"the same {ours[name].shape[1]} for {100 * found:.1f} %")
 

@@ -1,4 +1,4 @@
-"""How many times as fast are the kernels as what one would take instead, and how far are they from this machine's limit?
+"""How many times as fast are the kernels as what one would take instead, and how far from this machine's limit?
 
 Each row is one work, done by us and by a peer on the same data: processes of their own, equal threads, equal stopping
 rules, run in turn (A B A B …); the ratio is the median over the turns of the peer's time divided by ours, with the

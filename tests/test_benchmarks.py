@@ -37,17 +37,22 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(script: str, tiny: Path, *options: str) -> tuple[dict, str]:
     """Runs a benchmark on the tiny set; returns its JSON and its Markdown."""
+    run_script(script, tiny, *options)
+    (figures,) = (tiny / "results").glob(f"{script}-*.json")
+    text = figures.with_suffix(".md").read_text(encoding="utf-8")
+    assert str(tiny) not in text + figures.read_text(encoding="utf-8")
+    assert str(ROOT) not in text + figures.read_text(encoding="utf-8")
+    return json.loads(figures.read_text(encoding="utf-8")), text
+
+
+def run_script(script: str, tiny: Path, *options: str) -> None:
+    """Runs a benchmark on the tiny set."""
     results = tiny / "results"
     command = [sys.executable, str(ROOT / "benchmarks" / f"{script}.py"), "--data", str(tiny), "--sets", "wtq"]
     command += ["--indexes", str(tiny / "indexes"), "--results", str(results), *options]
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": paths}, timeout=300)
     assert done.returncode == 0, done.stderr[-3000:]
-    (figures,) = results.glob(f"{script}-*.json")
-    text = figures.with_suffix(".md").read_text(encoding="utf-8")
-    assert str(tiny) not in text + figures.read_text(encoding="utf-8")
-    assert str(ROOT) not in text + figures.read_text(encoding="utf-8")
-    return json.loads(figures.read_text(encoding="utf-8")), text
 
 
 @pytest.mark.slow
@@ -97,6 +102,27 @@ def test_scale(tiny: Path) -> None:
     small, large = facts["sizes"]
     assert large["terms"] > small["terms"]
     assert large["equal_share"] > 0
+
+
+@pytest.mark.slow
+def test_kernels(tiny: Path) -> None:
+    for peer in ("bm25s", "faiss", "igraph", "networkx", "numba", "sknetwork", "sparse_dot_topn"):
+        pytest.importorskip(peer)
+    facts, text = run("kernels", tiny, "--limit", "24", "--rounds", "1")
+    assert all(row["same"]["same"] for row in facts["rows"]), text
+    asked = {(row["peer"], row["at_least"]) for row in facts["rows"]}
+    assert {("NetworkX", 100), ("FAISS Kmeans", 1.2), ("sparse_dot_topn", 1), ("bm25s alone", 0.5)} <= asked
+    assert all(row["ratio"] > 0 for row in facts["rows"])
+
+
+@pytest.mark.slow
+def test_ops(tiny: Path) -> None:
+    pytest.importorskip("pytest_benchmark")
+    results = tiny / "results"
+    run_script("ops", tiny, "--limit", "24", "--rounds", "1", "--only", "graph", "segments")
+    (figures,) = results.glob("ops-*.json")
+    names = {one["name"] for one in json.loads(figures.read_text(encoding="utf-8"))["benchmarks"]}
+    assert {"test_work[graph: pagerank 3]", "test_work[segments: ours]"} <= names
 
 
 def test_all_questions_finds_faults(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,8 @@
 """Dense k-means of 100,000 rows of 384 numbers, against FAISS and scikit-learn.
 
-Rows are points of a mixture, of unit length as sentence vectors are. All take the same rows as first centroids, make the
-same number of rounds over all rows, and assign all rows once more in the end: scikit-learn and ours do so by themselves,
-FAISS by a search in its index of centroids. No round is left out for convergence, nothing is sampled.
+Rows are points of a mixture, of unit length as sentence vectors are. All take the same rows as first centroids, make
+the same number of rounds over all rows, and assign all rows once more in the end: scikit-learn and ours do so by
+themselves, FAISS by a search in its index of centroids. No round is left out for convergence, nothing is sampled.
 """
 
 from __future__ import annotations
@@ -100,13 +100,15 @@ def scikit_learn(folder: Path, sizes: Sizes) -> Works:
     for name, first, n_clusters, rounds in _each(folder, sizes):
 
         def run(first: np.ndarray = first, n_clusters: int = n_clusters, rounds: int = rounds) -> KMeans:
-            return _fitted(KMeans(n_clusters, init=first, n_init=1, max_iter=rounds, tol=0), rows)
+            return fitted(KMeans(n_clusters, init=first, n_init=1, max_iter=rounds, tol=0), rows)
 
-        works[name] = Work(run, sizes.rows, lambda found: {"labels": found.labels_, "inertia": np.array([found.inertia_])})
+        works[name] = Work(
+            run, sizes.rows, lambda found: {"labels": found.labels_, "inertia": np.array([found.inertia_])}
+        )
     return works
 
 
-def _fitted(model: object, rows: object) -> object:
+def fitted(model: object, rows: object) -> object:
     """The fitted model, without the remark that it didn't converge."""
     import warnings
 
@@ -116,7 +118,7 @@ def _fitted(model: object, rows: object) -> object:
 
 
 def same_clusters(ours: Arrays, peers: Arrays) -> Agreement:
-    """Compares inertias, which may differ by a ten-thousandth, and labels: what rounding tips, later rounds carry on."""
+    """Compares inertias, within a ten-thousandth, and labels: what rounding tips over, later rounds carry on."""
     off = abs(float(ours["inertia"][0] / peers["inertia"][0]) - 1)
     equal = float((ours["labels"] == peers["labels"]).mean())
     return Agreement(off < 1e-4 and equal > 0.95, f"inertia within {off:.0e}, {100 * equal:.2f} % equal labels")
@@ -129,7 +131,10 @@ def rows(sizes: Sizes) -> list[Row]:
     """The pairs to compare."""
     found = []
     for place, n_clusters in enumerate(sizes.clusters):
-        work, name = f"k-means, {sizes.rows:,} × {WIDTH}, K = {n_clusters:,}, {ROUNDS[place]} rounds", f"k-means {place}"
+        work, name = (
+            f"k-means, {sizes.rows:,} × {WIDTH}, K = {n_clusters:,}, {ROUNDS[place]} rounds",
+            f"k-means {place}",
+        )
         found += [
             Row(work, f"gtr/{name}", f"faiss/{name}", "FAISS Kmeans", same_clusters, 1.2),
             Row(work, f"gtr/{name}", f"scikit-learn/{name}", "scikit-learn KMeans", same_clusters, 1.5),

@@ -1,8 +1,9 @@
 """PageRank and the whole fine stage on a made graph of 60,000 tables, against graph libraries and a dense S.
 
-Tables are points of a mixture in 16 dimensions, turned into 384 so that cosines stay what they are; the graph joins each
-to its m nearest (exact), with weights cos^8, both ways. A question is a point beside one of them; its seeds are the 200
-nearest tables, its candidates these and their neighbours, its personalisation the softmax of its cosines with the seeds.
+Tables are points of a mixture in 16 dimensions, turned into 384 so that cosines stay what they are; the graph joins
+each to its m nearest (exact), with weights cos^8, both ways. A question is a point beside one of them; its seeds are
+the 200 nearest tables, its candidates these and their neighbours, its personalisation the softmax of its cosines with
+the seeds.
 
 The walk has damping .85 and stops where the sum of changes falls below 1e-6 for all but igraph, whose solver has a
 tolerance of its own, 1e-10: ours has that too where it is compared with it. SciPy's matrices are Pᵀ in CSR and float64,
@@ -100,9 +101,7 @@ def gtr(folder: Path, sizes: Sizes) -> Works:
     works: dict[str, Work] = {}
 
     def walk(transfer: Transfer, h: torch.Tensor, tolerance: float = TOLERANCE) -> Ranks:
-        return personalized_pagerank(
-            transfer, h, damping=DAMPING, tolerance=tolerance, max_iterations=10 * ITERATIONS
-        )
+        return personalized_pagerank(transfer, h, damping=DAMPING, tolerance=tolerance, max_iterations=10 * ITERATIONS)
 
     def by_reference(run: Callable[[], Any]) -> Any:  # noqa: ANN401 (what it runs)
         with use("reference"):
@@ -149,7 +148,9 @@ def gtr(folder: Path, sizes: Sizes) -> Works:
         return similarity_transfer(candidates, lambda rows: features[rows.long()], FLOOR)
 
     works |= {
-        "fine": Work(lambda: fine(sizes.queries, lambda candidates: induced_transfer(candidates, together)), sizes.queries),
+        "fine": Work(
+            lambda: fine(sizes.queries, lambda candidates: induced_transfer(candidates, together)), sizes.queries
+        ),
         "fine dense": Work(lambda: fine(sizes.few, similar), sizes.few, lambda found: ranks_of(found[1])),
     }
     return works
@@ -159,7 +160,7 @@ def gtr(folder: Path, sizes: Sizes) -> Works:
 
 
 def dense(folder: Path, sizes: Sizes) -> Works:
-    """The fine stage as the authors' code does it: a dense S, cut, normalised and multiplied, one question at a time."""
+    """The fine stage as the authors' code does it, one question at a time: a dense S, cut, normalised, multiplied."""
     import torch
 
     arrays = _load(folder)
@@ -190,79 +191,79 @@ def dense(folder: Path, sizes: Sizes) -> Works:
 
 def scipy(folder: Path, sizes: Sizes) -> Works:
     """Power iteration on CSR matrices: question by question, all at once, and with the subgraphs still to be taken."""
-    from scipy import sparse
-
     arrays = _load(folder)
     works: dict[str, Work] = {}
-
-    def transposed(weights: sparse.csr_matrix) -> tuple[sparse.csr_matrix, np.ndarray]:
-        """Pᵀ, and the rows without an edge."""
-        degrees = np.asarray(weights.sum(1)).ravel()
-        dangling = np.flatnonzero(degrees == 0)
-        degrees[dangling] = 1
-        return sparse.csr_matrix(weights.T.multiply(1 / degrees)).astype(np.float64), dangling
-
-    def walk(matrix: sparse.csr_matrix, dangling: np.ndarray, h: np.ndarray) -> np.ndarray:
-        x = h
-        scaled, restart = matrix * DAMPING, (1 - DAMPING) * h
-        for _ in range(ITERATIONS):
-            moved = scaled @ x
-            moved += restart
-            if dangling.size:
-                moved += (DAMPING * x[dangling].sum()) * h
-            x -= moved  # becomes the change; its memory is not needed any more
-            np.abs(x, out=x)
-            change = x.sum()
-            x = moved
-            if change < TOLERANCE:
-                break
-        return x
-
-    def walk_together(
-        matrix: sparse.csr_matrix, dangling: np.ndarray, owner: np.ndarray, h: np.ndarray, starts: np.ndarray
-    ) -> np.ndarray:
-        """All questions as one block-diagonal matrix, until the last of them has converged."""
-        x, restart = h.copy(), (1 - DAMPING) * h
-        scaled = matrix * DAMPING
-        for _ in range(ITERATIONS):
-            moved = scaled @ x
-            moved += restart
-            lost = np.bincount(owner[dangling], x[dangling], minlength=len(starts)) * DAMPING
-            moved += np.repeat(lost, np.diff(np.append(starts, len(h)))) * h
-            x -= moved
-            np.abs(x, out=x)
-            change = np.add.reduceat(x, starts).max()
-            x = moved
-            if change < TOLERANCE:
-                break
-        return x
 
     def joined(found: list[np.ndarray]) -> Arrays:
         return {"ranks": np.concatenate(found)}
 
     for m in NEIGHBORS:
-        parts = [(*transposed(weights), h) for _, weights, h in _subgraphs(arrays, m)]
+        parts = [(*_transposed(weights), h) for _, weights, h in _subgraphs(arrays, m)]
         graph = _csr(arrays, f"graph_{{}}_{m}")
         tables = [(nodes, h) for nodes, _, h in _subgraphs(arrays, m)]
-        whole, lost = transposed(_csr(arrays, f"transfer_{{}}_{m}"))
-        offsets, h = arrays[f"offsets_{m}"], arrays[f"h_{m}"].astype(np.float64)
-        owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        together = (whole, lost, owner, h, offsets[:-1])
+        h, offsets = arrays[f"h_{m}"].astype(np.float64), arrays[f"offsets_{m}"]
+        together = (*_transposed(_csr(arrays, f"transfer_{{}}_{m}")), h, offsets)
 
-        def one_by_one(parts: list[tuple[sparse.csr_matrix, np.ndarray, np.ndarray]] = parts) -> list[np.ndarray]:
-            return [walk(matrix, dangling, h.copy()) for matrix, dangling, h in parts]
+        def one_by_one(parts: list[Any] = parts) -> list[np.ndarray]:
+            return [_walk(*part) for part in parts]
 
-        def induced(
-            tables: list[tuple[np.ndarray, np.ndarray]] = tables, graph: sparse.csr_matrix = graph
-        ) -> list[np.ndarray]:
-            return [walk(*transposed(graph[nodes][:, nodes]), h.copy()) for nodes, h in tables]
+        def at_once(together: tuple[Any, np.ndarray, np.ndarray, np.ndarray] = together) -> list[np.ndarray]:
+            return [_walk_together(*together)]
+
+        def induced(tables: list[Any] = tables, graph: Any = graph) -> list[np.ndarray]:  # noqa: ANN401
+            return [_walk(*_transposed(graph[nodes][:, nodes]), h) for nodes, h in tables]
 
         works |= {
             f"one by one {m}": Work(one_by_one, sizes.queries, joined),
-            f"together {m}": Work(lambda all_=together: walk_together(*all_), sizes.queries, lambda x: {"ranks": x}),
+            f"together {m}": Work(at_once, sizes.queries, joined),
             f"induced {m}": Work(induced, sizes.queries, joined),
         }
     return works
+
+
+def _transposed(weights: Any) -> tuple[Any, np.ndarray]:  # noqa: ANN401 (SciPy is imported late)
+    """α·Pᵀ in SciPy's CSR, and the rows without an edge."""
+    degrees = np.asarray(weights.sum(1)).ravel()
+    dangling = np.flatnonzero(degrees == 0)
+    degrees[dangling] = 1
+    # W is symmetric, so that Pᵀ is W with its columns divided by the degrees.
+    matrix = weights.copy()
+    matrix.data *= (DAMPING / degrees)[matrix.indices]
+    return matrix, dangling
+
+
+def _walk(matrix: Any, dangling: np.ndarray, h: np.ndarray) -> np.ndarray:  # noqa: ANN401
+    """One question's power iteration."""
+    x, restart = h.copy(), (1 - DAMPING) * h
+    for _ in range(ITERATIONS):
+        moved = matrix @ x
+        moved += restart
+        if dangling.size:
+            moved += (DAMPING * x[dangling].sum()) * h
+        x -= moved  # becomes the change; its memory is not needed any more
+        change = np.abs(x, out=x).sum()
+        x = moved
+        if change < TOLERANCE:
+            break
+    return x
+
+
+def _walk_together(matrix: Any, dangling: np.ndarray, h: np.ndarray, offsets: np.ndarray) -> np.ndarray:  # noqa: ANN401
+    """All questions as one block-diagonal matrix, until the last of them has converged."""
+    x, restart = h.copy(), (1 - DAMPING) * h
+    lengths = np.diff(offsets)
+    owner = np.repeat(np.arange(len(lengths)), lengths)[dangling]
+    for _ in range(ITERATIONS):
+        moved = matrix @ x
+        moved += restart
+        lost = np.bincount(owner, x[dangling], minlength=len(lengths))
+        moved += np.repeat(DAMPING * lost, lengths) * h
+        x -= moved
+        change = np.add.reduceat(np.abs(x, out=x), offsets[:-1]).max()
+        x = moved
+        if change < TOLERANCE:
+            break
+    return x
 
 
 def igraph(folder: Path, sizes: Sizes) -> Works:
@@ -320,9 +321,7 @@ def networkx(folder: Path, sizes: Sizes) -> Works:
 
         def run(parts: list[Any] = parts) -> list[list[float]]:
             # Its tolerance is that of a node.
-            return [
-                list(nx.pagerank(graph, DAMPING, h, ITERATIONS, TOLERANCE / len(h)).values()) for graph, h in parts
-            ]
+            return [list(nx.pagerank(graph, DAMPING, h, ITERATIONS, TOLERANCE / len(h)).values()) for graph, h in parts]
 
         works[f"pagerank {m}"] = Work(run, len(parts), _concatenated)
     return works

@@ -3,9 +3,9 @@
 The rows are ours for all (words of caption, header and cells; unit length, float32, CSR), and so are the counts and the
 word numbers of the questions, stop words left out. Transposed matrices are made beforehand for all.
 
-Neighbours are those with the highest dot product, of all words, and once more of words that at most 500 tables hold, as
-the graph takes them. SciPy multiplies 512 rows at a time, then takes the best by `argpartition`; sparse_dot_topn is asked
-for one more, which is the row itself. BM25 (Lucene's, k1 = 1.2, b = .75) ends with the ten best tables of a question.
+Neighbours are those with the highest dot product, of all words, and once more of words that at most 500 tables hold,
+as the graph takes them. SciPy multiplies 512 rows at a time, then takes the best by `argpartition`; sparse_dot_topn is
+asked for one more, which is the row itself. BM25 (Lucene's, k1 = 1.2, b = .75) ends with the ten best of a question.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from typing import Any
 import _common as common
 import numpy as np
 from _contest import Agreement, Arrays, Row, Sizes, Work, Works
-from _groups.clusters import _fitted, same_clusters
 from _processes import n_threads
+
+from _groups.clusters import fitted, same_clusters
 
 CLUSTERS, ROUNDS = 64, 10
 NEIGHBORS, MAX_COMMON = 3, 500
@@ -48,9 +49,7 @@ def prepare(options: Namespace, sizes: Sizes, folder: Path) -> None:
     texts = common.sampled_questions(options.data, name, sizes.questions)
     asked = count_queries(texts, vocabulary, stop_words=stop_words_of("auto"))
     kept = ((frequency > 1) & (frequency <= MAX_COMMON))[rows.columns.values]
-    few = SparseMatrix.from_entries(
-        rows.row_ids()[kept], rows.columns.values[kept], rows.weights[kept], rows.shape
-    )
+    few = SparseMatrix.from_entries(rows.row_ids()[kept], rows.columns.values[kept], rows.weights[kept], rows.shape)
     arrays = {"lengths": counted.lengths, "frequency": frequency}
     for label, matrix in (("counts", counts), ("rows", rows), ("few", few), ("asked", asked)):
         arrays |= {
@@ -119,7 +118,11 @@ def gtr(folder: Path, sizes: Sizes) -> Works:
             ),
             n_tables,
             lambda found: _clusters(found),
-            {"cached_bytes": 4.0 * rows.weights.numel() * len(starts) * (ROUNDS + 1)},
+            # For each entry a row of centroids is read; in each round sums are written, read, and made centroids.
+            {
+                "cached_bytes": 4.0 * rows.weights.numel() * len(starts) * (ROUNDS + 1),
+                "bytes": 20.0 * starts.numel() * ROUNDS,
+            },
         )
     }
 
@@ -139,7 +142,9 @@ def gtr(folder: Path, sizes: Sizes) -> Works:
         )
 
     average = float(lengths.double().mean())
-    blocks = [asked.slice(start, min(start + _BLOCK, len(asked.columns))) for start in range(0, sizes.questions, _BLOCK)]
+    blocks = [
+        asked.slice(start, min(start + _BLOCK, len(asked.columns))) for start in range(0, sizes.questions, _BLOCK)
+    ]
     blocks = [block for block in blocks if len(block.columns)]
 
     def lexical() -> list[torch.Tensor]:
@@ -173,7 +178,7 @@ def scikit_learn(folder: Path, sizes: Sizes) -> Works:
     first = rows[_first(arrays)].toarray()
 
     def run() -> Any:  # noqa: ANN401 (scikit-learn has no types)
-        return _fitted(KMeans(len(first), init=first, n_init=1, max_iter=ROUNDS, tol=0), rows)
+        return fitted(KMeans(len(first), init=first, n_init=1, max_iter=ROUNDS, tol=0), rows)
 
     def clusters(found: Any) -> Arrays:  # noqa: ANN401
         return {"labels": found.labels_, "inertia": np.array([found.inertia_])}
