@@ -1,5 +1,119 @@
-"""The two halves of a round of k-means: rows to their nearest centroids, and the sums of each cluster's rows."""
+"""The two halves of a round of k-means: rows to their nearest centroids, and the sums of each cluster's rows.
 
-from gtr_gpu.ops.reference.kmeans import SUM_BLOCK, assign, distances_to, fold_columns, sparse_product, update
+Rows are dense `[N, d]` (float16, bfloat16, float32 or float64) or sparse; centroids are dense. Work runs in tiles, so
+that memory beyond the result is bounded, and several starts are one batch `[S, K, d]`. Sparse rows are never made
+dense: their product with the centroids gathers the centroids' values at each row's columns.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gtr_gpu.errors import GTRError
+from gtr_gpu.ops import _kmeans_dense, reference
+from gtr_gpu.ops.checks import check_range, check_sparse, check_tensor
+from gtr_gpu.ops.dispatch import operation, serves
+from gtr_gpu.ops.reference.kmeans import SUM_BLOCK, fold_columns, sparse_product
+from gtr_gpu.ops.types import Rows
+from gtr_gpu.ragged import SparseMatrix
 
 __all__ = ["SUM_BLOCK", "assign", "distances_to", "fold_columns", "sparse_product", "update"]
+
+_REALS = (torch.float32, torch.float64)
+_FEATURES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
+_INTEGERS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
+
+
+@operation(*_kmeans_dense.ASSIGN_KERNELS)
+def assign(rows: Rows, centroids: Tensor) -> tuple[Tensor, Tensor]:
+    """Finds the nearest centroid of each row; ties go to the smaller cluster.
+
+    Args:
+        rows: N rows of d numbers, dense or sparse.
+        centroids: `[K, d]`, or `[S, K, d]` for S starts at once; float32 or float64, K at least 1.
+
+    Returns:
+        Labels int32 and squared Euclidean distances (in the type of the centroids), `[N]` or `[S, N]`.
+
+    Raises:
+        GTRError: Arguments of wrong types or shapes.
+    """
+    batch = _starts("centroids", centroids, (None, None), _REALS)
+    if batch.shape[1] == 0:
+        raise GTRError("centroids must hold at least one centroid, got none")
+    _check_rows(rows, batch.shape[2], centroids.device)
+    if isinstance(rows, SparseMatrix) or not serves("assign", centroids.device):
+        labels, distances = reference.kmeans.assign(rows, batch)
+    else:
+        labels, distances = _kmeans_dense.assign(rows, batch)
+    return (labels, distances) if centroids.dim() == 3 else (labels[0], distances[0])
+
+
+@operation(*_kmeans_dense.DISTANCE_KERNELS)
+def distances_to(rows: Rows, centroids: Tensor, labels: Tensor) -> Tensor:
+    """The squared distance of each row to one given centroid, by difference; 0 exactly where they are equal.
+
+    Args:
+        rows: N rows of d numbers, dense or sparse.
+        centroids: `[K, d]`, float32 or float64.
+        labels: The centroid of each row `[N]`, any integer type.
+
+    Returns:
+        Squared Euclidean distances `[N]` in the type of the centroids.
+
+    Raises:
+        GTRError: Arguments of wrong types, shapes or ranges.
+    """
+    device = centroids.device
+    check_tensor("centroids", centroids, (None, None), _REALS, device)
+    _check_rows(rows, centroids.shape[1], device)
+    check_tensor("labels", labels, (rows.shape[0],), _INTEGERS, device)
+    check_range("labels", labels, centroids.shape[0])
+    if isinstance(rows, SparseMatrix) or not serves("distances_to", device):
+        return reference.kmeans.distances_to(rows, centroids, labels)
+    return _kmeans_dense.distances_to(rows, centroids, labels.to(torch.int32))
+
+
+@operation(*_kmeans_dense.UPDATE_KERNELS)
+def update(rows: Rows, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
+    """Sums the rows of each cluster, in float64 and in the order of the rows.
+
+    Blocks of 65,536 rows are summed each on their own and then added in their order, so that a caller who adds up such
+    blocks elsewhere gets the same numbers. There are no atomics.
+
+    Args:
+        rows: N rows of d numbers, dense or sparse.
+        labels: The cluster of each row, `[N]`, or `[S, N]` for S starts at once; any integer type.
+        n_clusters: K.
+
+    Returns:
+        Sums `[K, d]` and counts `[K]`, both float64; `[S, K, d]` and `[S, K]` for S starts.
+
+    Raises:
+        GTRError: Arguments of wrong types, shapes or ranges.
+    """
+    batch = _starts("labels", labels, (rows.shape[0],), _INTEGERS)
+    _check_rows(rows, rows.shape[1], labels.device)
+    check_range("labels", labels, n_clusters)
+    if isinstance(rows, SparseMatrix) or not serves("update", labels.device):
+        sums, counts = reference.kmeans.update(rows, batch, n_clusters)
+    else:
+        sums, counts = _kmeans_dense.update(rows, batch.to(torch.int32), n_clusters, SUM_BLOCK)
+    return (sums, counts) if labels.dim() == 2 else (sums[0], counts[0])
+
+
+def _starts(name: str, tensor: Tensor, shape: tuple[int | None, ...], dtypes: tuple[torch.dtype, ...]) -> Tensor:
+    """The tensor with a dimension for starts in front, checked."""
+    batch = tensor[None] if tensor.dim() == len(shape) else tensor
+    check_tensor(name, batch, (None, *shape), dtypes, tensor.device)
+    return batch
+
+
+def _check_rows(rows: Rows, width: int, device: torch.device) -> None:
+    if isinstance(rows, SparseMatrix):
+        check_sparse("rows", rows, device, _FEATURES)
+        if rows.n_columns != width:
+            raise GTRError(f"rows must have {width} columns like the centroids, got {rows.n_columns}")
+    else:
+        check_tensor("rows", rows, (None, width), _FEATURES, device)

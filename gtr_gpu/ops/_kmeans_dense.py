@@ -1,0 +1,91 @@
+"""K-means on dense rows by kernels; called by `gtr_gpu.ops.kmeans`, which has checked the arguments."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from gtr_gpu.ops.kernels import launch, scratch_bytes
+from gtr_gpu.ragged import INDEX_DTYPE, offsets_from_lengths
+
+_SUFFIXES = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16", torch.float16: "f16"}
+ASSIGN_KERNELS = ("nearest_f32", "nearest_f64")
+DISTANCE_KERNELS = tuple(f"row_distances_{kind}" for kind in _SUFFIXES.values())
+UPDATE_KERNELS = tuple(f"row_sums_{kind}" for kind in _SUFFIXES.values())
+
+# Rows and products of a tile: both stay in the last cache of a CPU.
+_TILE_ROWS = 4_096
+_TILE_SCORES = 1 << 20
+_GPU_TILE_SCORES = 1 << 26
+# Rows are moved by the mean of the centroids where that is this many times as long as what the centroids differ by:
+# there, products of rows as they are would lose digits.
+_FAR = 4.0
+# Columns that a team of a GPU sums; there are more clusters than teams only with several of them a cluster.
+_GPU_COLUMNS = 128
+
+
+def assign(rows: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
+    """As `gtr_gpu.ops.kmeans.assign`, for centroids `[S, K, d]`."""
+    n_starts, n_clusters, dim = centroids.shape
+    n_rows, width = rows.shape[0], n_starts * n_clusters
+    device, dtype = centroids.device, centroids.dtype
+    flat = centroids.flatten(0, 1).contiguous()
+    mean = flat.mean(0)
+    moved = flat - mean
+    far = bool(mean.square().sum() > _FAR**2 * moved.square().sum(1).mean())
+    against = moved if far else flat
+    halves = against.double().square().sum(1).mul_(0.5).to(dtype)
+    labels = torch.empty((n_starts, n_rows), dtype=INDEX_DTYPE, device=device)
+    distances = torch.empty((n_starts, n_rows), dtype=dtype, device=device)
+    most = _GPU_TILE_SCORES if device.type == "cuda" else _TILE_SCORES
+    step = max(64, min(n_rows, most // width, n_rows if device.type == "cuda" else _TILE_ROWS))
+    buffer = torch.empty((min(step, n_rows), width), dtype=dtype, device=device)
+    for start in range(0, n_rows, step):
+        tile = rows[start : start + step].to(dtype).contiguous()
+        products = buffer[: tile.shape[0]]
+        torch.mm(tile - mean if far else tile, against.T, out=products)
+        launch(
+            f"nearest_{_SUFFIXES[dtype]}",
+            tile.shape[0],
+            [products, halves, tile, flat, dim, n_starts, n_clusters, n_rows, start, labels, distances],
+        )
+    return labels, distances
+
+
+def distances_to(rows: Tensor, centroids: Tensor, labels: Tensor) -> Tensor:
+    """As `gtr_gpu.ops.kmeans.distances_to`, for labels of int32."""
+    half = rows.dtype in (torch.bfloat16, torch.float16) and centroids.dtype == torch.float32
+    distances = torch.empty(rows.shape[0], dtype=centroids.dtype, device=centroids.device)
+    centroids, labels = centroids.contiguous(), labels.contiguous()
+    step = max(1, rows.shape[0] if half or rows.dtype == centroids.dtype else _TILE_ROWS)
+    for start in range(0, rows.shape[0], step):
+        tile = rows[start : start + step]
+        tile = (tile if half else tile.to(centroids.dtype)).contiguous()
+        part = slice(start, start + step)
+        launch(
+            f"row_distances_{_SUFFIXES[tile.dtype]}",
+            tile.shape[0],
+            [tile, centroids, labels[part], tile.shape[1], distances[part]],
+        )
+    return distances
+
+
+def update(rows: Tensor, labels: Tensor, n_clusters: int, block_rows: int) -> tuple[Tensor, Tensor]:
+    """As `gtr_gpu.ops.kmeans.update`, for labels `[S, N]` of int32."""
+    n_starts, n_rows = labels.shape
+    n_bins, dim = n_starts * n_clusters, rows.shape[1]
+    counts = torch.empty((n_starts, n_clusters), dtype=torch.int64, device=labels.device)
+    members = torch.empty((n_starts, n_rows), dtype=INDEX_DTYPE, device=labels.device)
+    for start in range(n_starts):
+        counts[start] = torch.bincount(labels[start], minlength=n_clusters)
+        members[start] = torch.argsort(labels[start], stable=True)
+    sums = torch.zeros((n_starts, n_clusters, dim), dtype=torch.float64, device=labels.device)
+    columns = _GPU_COLUMNS if labels.device.type == "cuda" else max(dim, 1)
+    n_parts = -(-dim // columns)
+    launch(
+        f"row_sums_{_SUFFIXES[rows.dtype]}",
+        n_bins * n_parts,
+        [rows.contiguous(), offsets_from_lengths(counts.view(-1)), members, dim, columns, n_parts, block_rows, sums],
+        scratch_bytes((columns, 8)),
+    )
+    return sums, counts.double()

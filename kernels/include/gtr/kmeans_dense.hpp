@@ -1,0 +1,145 @@
+// K-means on dense rows: each row's nearest centroid from a tile of products, distances, and sums of each cluster's rows.
+#pragma once
+
+#include "gtr/entry.hpp"
+
+GTR_BEGIN
+
+GTR_FN f64 to_f64(f64 value) { return value; }
+
+template <class T>
+GTR_FN f64 to_f64(T value) {
+    return static_cast<f64>(to_f32(value));
+}
+
+// A number in the type that its row is compared in: float32, or float64 for rows of float64.
+GTR_FN f64 to_real(f64 value) { return value; }
+
+template <class T>
+GTR_FN f32 to_real(T value) {
+    return to_f32(value);
+}
+
+template <class T, class Real, class Team>
+GTR_FN Real squared_distance(Team& team, i64 dim, const T* row, const Real* centroid) {
+    return team.sum(dim, [&](i64 i) {
+        const Real apart = to_real(row[i]) - centroid[i];
+        return apart * apart;
+    });
+}
+
+// The nearest centroid of a row in each start: that with the greatest product less half its squared length. Ties go to
+// the smaller cluster. The distance is that by difference, which loses no digits.
+template <class Real, class Team>
+GTR_FN void nearest(Team& team, const Real* products, const Real* halves, const Real* row, const Real* centroids,
+                    i64 dim, i64 n_starts, i64 n_clusters, i64 n_rows, i32* labels, Real* distances) {
+    for (i64 start = 0; start < n_starts; ++start) {
+        const i64 first = start * n_clusters;
+        const Real* own = products + first;
+        const Real* half = halves + first;
+        const Real best = team.max(n_clusters, lowest<Real>(), [&](i64 k) { return own[k] - half[k]; });
+        const i32 none = -static_cast<i32>(n_clusters);
+        const i32 least = team.max(n_clusters, none, [&](i64 k) {
+            return own[k] - half[k] == best ? -static_cast<i32>(k) : none;
+        });
+        // Where no product is a number, neither is a distance.
+        const i64 found = least == none ? 0 : -least;
+        const Real distance = squared_distance(team, dim, row, centroids + (first + found) * dim);
+        team.one([&] {
+            labels[start * n_rows] = static_cast<i32>(found);
+            distances[start * n_rows] = distance;
+        });
+    }
+}
+
+// The sum of the rows of one cluster, from `low` up to `high` of their columns. Rows are added in their order: those of
+// each block of `block_rows` on their own, then the blocks.
+template <class T, class Team>
+GTR_FN void row_sum(Team& team, const T* rows, const i32* members, i64 n_members, i64 dim, i64 low, i64 high,
+                    i64 block_rows, f64* sums) {
+    const i64 width = high - low;
+    f64* block = team.template scratch<f64>(width);
+    // Each column stays with one thread throughout.
+    i64 next = 0;
+    while (next < n_members) {
+        const i64 end = (members[next] / block_rows + 1) * block_rows;
+        team.each(width, [&](i64 i) { block[i] = 0; });
+        // Four rows at a time: each is far from the last one in memory.
+        for (; next + 3 < n_members && members[next + 3] < end; next += 4) {
+            const T* a = rows + members[next] * dim + low;
+            const T* b = rows + members[next + 1] * dim + low;
+            const T* c = rows + members[next + 2] * dim + low;
+            const T* d = rows + members[next + 3] * dim + low;
+            team.each(width, [&](i64 i) {
+                block[i] = block[i] + to_f64(a[i]) + to_f64(b[i]) + to_f64(c[i]) + to_f64(d[i]);
+            });
+        }
+        for (; next < n_members && members[next] < end; ++next) {
+            const T* row = rows + members[next] * dim + low;
+            team.each(width, [&](i64 i) { block[i] += to_f64(row[i]); });
+        }
+        team.each(width, [&](i64 i) { sums[low + i] += block[i]; });
+    }
+}
+
+template <class T, class Team>
+GTR_FN void row_sums(Team& team, i64 item, const T* rows, const i64* offsets, const i32* members, i64 dim, i64 columns,
+                     i64 n_parts, i64 block_rows, f64* sums) {
+    const i64 bin = item / n_parts, low = item % n_parts * columns;
+    row_sum(team, rows, members + offsets[bin], offsets[bin + 1] - offsets[bin], dim, low, min(low + columns, dim),
+            block_rows, sums + bin * dim);
+}
+
+GTR_FINISH
+
+GTR_ENTRY(nearest_f32, Warp, const f32* products, const f32* halves, const f32* rows, const f32* centroids, i64 dim,
+          i64 n_starts, i64 n_clusters, i64 n_rows, i64 first, i32* labels, f32* distances)
+    nearest(team, products + item * n_starts * n_clusters, halves, rows + item * dim, centroids, dim, n_starts,
+            n_clusters, n_rows, labels + first + item, distances + first + item);
+GTR_END
+
+GTR_ENTRY(nearest_f64, Warp, const f64* products, const f64* halves, const f64* rows, const f64* centroids, i64 dim,
+          i64 n_starts, i64 n_clusters, i64 n_rows, i64 first, i32* labels, f64* distances)
+    nearest(team, products + item * n_starts * n_clusters, halves, rows + item * dim, centroids, dim, n_starts,
+            n_clusters, n_rows, labels + first + item, distances + first + item);
+GTR_END
+
+GTR_ENTRY(row_distances_f32, Warp, const f32* rows, const f32* centroids, const i32* labels, i64 dim, f32* distances)
+    const f32 found = squared_distance(team, dim, rows + item * dim, centroids + labels[item] * dim);
+    team.one([&] { distances[item] = found; });
+GTR_END
+
+GTR_ENTRY(row_distances_f64, Warp, const f64* rows, const f64* centroids, const i32* labels, i64 dim, f64* distances)
+    const f64 found = squared_distance(team, dim, rows + item * dim, centroids + labels[item] * dim);
+    team.one([&] { distances[item] = found; });
+GTR_END
+
+GTR_ENTRY(row_distances_bf16, Warp, const bf16* rows, const f32* centroids, const i32* labels, i64 dim, f32* distances)
+    const f32 found = squared_distance(team, dim, rows + item * dim, centroids + labels[item] * dim);
+    team.one([&] { distances[item] = found; });
+GTR_END
+
+GTR_ENTRY(row_distances_f16, Warp, const f16* rows, const f32* centroids, const i32* labels, i64 dim, f32* distances)
+    const f32 found = squared_distance(team, dim, rows + item * dim, centroids + labels[item] * dim);
+    team.one([&] { distances[item] = found; });
+GTR_END
+
+GTR_ENTRY(row_sums_f32, Block, const f32* rows, const i64* offsets, const i32* members, i64 dim, i64 columns,
+          i64 n_parts, i64 block_rows, f64* sums)
+    row_sums(team, item, rows, offsets, members, dim, columns, n_parts, block_rows, sums);
+GTR_END
+
+GTR_ENTRY(row_sums_f64, Block, const f64* rows, const i64* offsets, const i32* members, i64 dim, i64 columns,
+          i64 n_parts, i64 block_rows, f64* sums)
+    row_sums(team, item, rows, offsets, members, dim, columns, n_parts, block_rows, sums);
+GTR_END
+
+GTR_ENTRY(row_sums_bf16, Block, const bf16* rows, const i64* offsets, const i32* members, i64 dim, i64 columns,
+          i64 n_parts, i64 block_rows, f64* sums)
+    row_sums(team, item, rows, offsets, members, dim, columns, n_parts, block_rows, sums);
+GTR_END
+
+GTR_ENTRY(row_sums_f16, Block, const f16* rows, const i64* offsets, const i32* members, i64 dim, i64 columns,
+          i64 n_parts, i64 block_rows, f64* sums)
+    row_sums(team, item, rows, offsets, members, dim, columns, n_parts, block_rows, sums);
+GTR_END
