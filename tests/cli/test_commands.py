@@ -7,9 +7,9 @@ from types import ModuleType
 import pytest
 
 from gtr_gpu.cli import doctor
-from gtr_gpu.ops import native
 from gtr_gpu.config import KNOBS
 from gtr_gpu.errors import GTRError
+from gtr_gpu.ops import native
 from gtr_gpu.storage import IndexFolder, Manifest
 
 
