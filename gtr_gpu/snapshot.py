@@ -261,11 +261,19 @@ class Snapshot:
         return segment, row - segment.start
 
     def semantic(self, rows: Tensor) -> Tensor:
-        """The semantic features of table numbers `[n]`: `[n, d]`, float32, on the search's device."""
+        """The semantic features of table numbers `[n]`: `[n, d]`, float32, on the search's device.
+
+        Raises:
+            IndexFormatError: Some of them are damaged, so that they are no numbers.
+        """
         return self._gather(rows, lambda segment: segment.semantic).to(self.device, torch.float32)
 
     def rows_of(self, modality: str, rows: Tensor) -> Rows:
-        """The features of table numbers `[n]` in one modality, as they are clustered; dense or sparse, n rows."""
+        """The features of table numbers `[n]` in one modality, as they are clustered; dense or sparse, n rows.
+
+        Raises:
+            IndexFormatError: Some dense ones are damaged, so that they are no numbers.
+        """
         if modality == "semantic":
             return self.semantic(rows)
         if modality == "structural":
@@ -297,10 +305,7 @@ class Snapshot:
         """Names the first segment with tables whose scores `[B, N]` are no numbers."""
         for segment in self.segments:
             if not scores[:, segment.start : segment.stop].sum().isfinite():
-                raise IndexFormatError(
-                    f"{segment.path} is damaged (it holds numbers that are not finite); `gtr verify` lists all damage; "
-                    "restore the file, or build the index anew from its sources"
-                )
+                raise _not_finite(segment)
 
     def lexical_scores(self, terms: SparseMatrix, config: Config) -> Tensor:
         """BM25 of each query's terms `[B, V]` with every table: `[B, N]`, float32."""
@@ -326,11 +331,24 @@ class Snapshot:
 
     def _gather(self, rows: Tensor, column: Callable[[Segment], Tensor]) -> Tensor:
         rows = rows.cpu().long()
-        if len(self.segments) == 1:
-            return column(self.segments[0])[rows]
         first = column(self.segments[0])
-        gathered = torch.empty((rows.numel(), *first.shape[1:]), dtype=first.dtype)
-        for segment in self.segments:
-            inside = (rows >= segment.start) & (rows < segment.stop)
-            gathered[inside] = column(segment)[rows[inside] - segment.start]
+        if len(self.segments) == 1:
+            gathered = first[rows]
+        else:
+            gathered = torch.empty((rows.numel(), *first.shape[1:]), dtype=first.dtype)
+            for segment in self.segments:
+                inside = (rows >= segment.start) & (rows < segment.stop)
+                gathered[inside] = column(segment)[rows[inside] - segment.start]
+        # One sum is cheaper than a look at each number.
+        if not gathered.sum(dtype=torch.float32).isfinite():
+            broken = rows[~gathered.isfinite().all(1)]
+            if broken.numel():
+                raise _not_finite(self.locate(int(broken[0]))[0])
         return gathered
+
+
+def _not_finite(segment: Segment) -> IndexFormatError:
+    return IndexFormatError(
+        f"{segment.path} is damaged (it holds numbers that are not finite); `gtr verify` lists all damage; "
+        "restore the file, or build the index anew from its sources"
+    )

@@ -530,12 +530,23 @@ def test_text_that_is_no_text(index):
         assert len(str(e.value)) < 400
 
 
-def test_features_that_are_no_numbers(index):
+@pytest.mark.parametrize("segment", [0, 1])
+@pytest.mark.parametrize(
+    ("knobs", "feature"),
+    [
+        ({"coarse": "flat"}, "semantic"),
+        ({"coarse": "clusters", "cluster_score": "centroid", "n_probe": 4, "modalities": ("semantic",)}, "semantic"),
+        ({"coarse": "clusters", "personalization": "lexical", "cluster_score": "mean"}, "semantic"),
+        ({"coarse": "clusters", "cluster_score": "mean", "query_features": "native"}, "structural"),
+    ],
+)
+def test_features_that_are_no_numbers(index, segment, knobs, feature):
     index.add(make_tables(5, seed=2))
-    path = index._folder.file(index._manifest.segments[1].files["features"])
-    spoil(path, lambda arrays: arrays["semantic"].view(torch.uint8)[2, :40].fill_(255))
+    path = index._folder.file(index._manifest.segments[segment].files["features"])
+    spoil(path, lambda arrays: arrays[feature].view(torch.uint8)[:, :20].fill_(255))
+    knobs = {"modalities": ("semantic", "structural"), **knobs}
     with pytest.raises(IndexFormatError, match=rf"{path.name} is damaged \(it holds numbers that are not finite\)"):
-        GTRIndex.load(index.path).search(["bagist kedarn"])
+        GTRIndex.load(index.path).search(["bagist kedarn"], config=index.config.override(knobs))
 
 
 @pytest.mark.parametrize("role", ["tables", "features", "clusters"])
