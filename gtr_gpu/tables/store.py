@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from types import TracebackType
@@ -178,10 +178,6 @@ class TableStore:
         for batch in self._batches:
             for start in range(0, batch.num_rows, 64):
                 yield from self._tables(batch.slice(start, 64))
-
-    def take(self, rows: Iterable[int]) -> list[Table]:
-        """The tables at the given positions, in that order."""
-        return [self[int(row)] for row in rows]
 
     def ids(self) -> pa.ChunkedArray:
         """The tables' ids `[N]`, large_string, without a copy."""

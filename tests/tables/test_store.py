@@ -47,7 +47,7 @@ def test_round_trip(tmp_path_factory, corpus, batch, data):
     assert store.captions().to_pylist() == [t.caption for t in corpus]
     if corpus:
         rows = data.draw(st.lists(st.integers(-len(corpus), len(corpus) - 1), max_size=5))
-        assert store.take(rows) == [corpus[row] for row in rows]
+        assert [store[row] for row in rows] == [corpus[row] for row in rows]
 
 
 @pytest.mark.parametrize(("header", "rows"), [([], []), ([], [[], []]), (["a"], []), ([""], [[""]])])
