@@ -151,7 +151,7 @@ def test_the_source_changes_with_the_headers(monkeypatch, tmp_path):
 
 
 def test_every_entry_is_found_and_compiled() -> None:
-    assert "pagerank_f32" in signatures()
+    assert "pagerank" in signatures()
     for signature in signatures().values():
         assert signature.parameters, signature.name
     extension = native.extension()
@@ -165,44 +165,58 @@ def test_scratch_is_counted_in_whole_lines() -> None:
     assert scratch_bytes((0, 4), (1, 1), (17, 4)) == 0 + 64 + 128
 
 
-def arguments_of_pagerank() -> list:
-    f32, i64 = torch.zeros(2), torch.zeros(3, dtype=torch.int64)
-    walk = [0.85, 1e-6, 10]
-    return [i64[:2].clone(), i64, i64.int(), f32, f32, f32, *walk, f32.clone(), i64[:1].clone(), f32[:1].bool()]
+@pytest.fixture
+def made_up(monkeypatch):
+    monkeypatch.setattr(kernels, "signatures", lambda: {"made_up": SIGNATURE})
 
 
+def proper() -> list:
+    return [torch.zeros(3, dtype=torch.int64), torch.zeros(2), 0.85, 10]
+
+
+@pytest.mark.usefixtures("made_up")
 @pytest.mark.parametrize(
     ("place", "value", "message"),
     [
-        (0, 3, "pagerank_f32: offsets must be a tensor, got int"),
-        (0, torch.zeros(2), r"pagerank_f32: offsets must be torch\.int64, got torch\.float32"),
-        (3, torch.zeros(2, 2).T, r"pagerank_f32: weights must be contiguous, got strides \(1, 2\)"),
-        (3, torch.zeros(2, device="meta"), r"pagerank_f32 needs arrays on one device, got \['cpu', 'meta'\]"),
-        (6, "much", "pagerank_f32: damping must be a number of kind f64, got 'much'"),
-        (8, 1.5, "pagerank_f32: max_iterations must be a number of kind i64, got 1.5"),
+        (0, 3, "made_up: offsets must be a tensor, got int"),
+        (0, torch.zeros(2), r"made_up: offsets must be torch\.int64, got torch\.float32"),
+        (1, torch.zeros(2, 2).T, r"made_up: left_out must be contiguous, got strides \(1, 2\)"),
+        (1, torch.zeros(2, device="meta"), r"made_up needs arrays on one device, got \['cpu', 'meta'\]"),
+        (2, "much", "made_up: damping must be a number of kind f64, got 'much'"),
+        (3, 1.5, "made_up: most must be a number of kind i64, got 1.5"),
     ],
 )
 def test_wrong_arguments(place: int, value: object, message: str) -> None:
-    arguments = arguments_of_pagerank()
+    arguments = proper()
     arguments[place] = value
     with pytest.raises(TypeError, match=message):
-        launch("pagerank_f32", 1, arguments, 192)
+        launch("made_up", 1, arguments)
 
 
+@pytest.mark.usefixtures("made_up")
 def test_wrong_number_of_arguments() -> None:
-    with pytest.raises(TypeError, match="pagerank_f32 takes 12 arguments, got 1"):
-        launch("pagerank_f32", 1, [torch.zeros(1)])
+    with pytest.raises(TypeError, match="made_up takes 4 arguments, got 1"):
+        launch("made_up", 1, [torch.zeros(1)])
 
 
+@pytest.mark.usefixtures("made_up")
 def test_without_the_extension(monkeypatch) -> None:
     monkeypatch.setattr(native, "extension", lambda: None)
     with pytest.raises(RuntimeError, match="without its compiled kernels"):
-        launch("pagerank_f32", 1, arguments_of_pagerank(), 192)
+        launch("made_up", 1, proper())
+
+
+@pytest.mark.usefixtures("made_up")
+def test_no_items_are_no_work() -> None:
+    launch("made_up", 0, proper())
 
 
 @pytest.mark.skipif(native.extension() is None, reason="installed without a C++ compiler")
 def test_too_little_scratch_raises_and_harms_nothing() -> None:
-    arguments = arguments_of_pagerank()
-    arguments[0] = torch.tensor([0, 2])
+    offsets, ranks = torch.tensor([0, 2]), torch.full((2,), -1.0)
+    transfer = [torch.zeros(3, dtype=torch.int64), torch.empty(0, dtype=torch.int32), torch.empty(0), torch.zeros(2)]
+    walk = [torch.ones(2), 0.85, 1e-6, 10]
+    found = [ranks, torch.empty(1, dtype=torch.int64), torch.empty(1, dtype=torch.bool)]
     with pytest.raises(Exception, match="scratch more than it was given"):
-        launch("pagerank_f32", 1, arguments, 64)
+        launch("pagerank", 1, [offsets, *transfer, *walk, *found], 64)
+    assert ranks.tolist() == [-1, -1]

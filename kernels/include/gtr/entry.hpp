@@ -41,9 +41,10 @@ GTR_FN i64 team_count(GridTeam*) { return 1; }
 
 GTR_FINISH
 
+// Two blocks at least on a multiprocessor: without that wish the compiler would rather spill than give up a third one.
 #define GTR_ENTRY(name, Kind, ...)                                                                            \
     namespace gtr {                                                                                           \
-    extern "C" __global__ void __launch_bounds__(256)                                                         \
+    extern "C" __global__ void __launch_bounds__(256, 2)                                                      \
         name(__VA_ARGS__, i64 n_items, u8* workspace, i64 stride, i64 shared_bytes) {                         \
         GTR_SHARED;                                                                                           \
         Kind##Team* kind = nullptr;                                                                           \
