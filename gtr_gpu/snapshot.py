@@ -17,7 +17,7 @@ from gtr_gpu.errors import GTRError, IndexFormatError
 from gtr_gpu.features.heuristic import Vocabulary, tfidf
 from gtr_gpu.hypergraph import Hypergraph, build_hypergraph
 from gtr_gpu.neighbors import OutEdges, merge_graph
-from gtr_gpu.ops.lexical import bm25_scores
+from gtr_gpu.ops.lexical import bm25_weights, posting_scores
 from gtr_gpu.ops.types import Rows
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, stack_sparse
 from gtr_gpu.segment import Arrays, Segment, features_layout, relations_layout
@@ -26,6 +26,8 @@ from gtr_gpu.tables import Table, TableStore
 
 # Neighbour graphs that are kept for searches to come, one for each set of weights.
 _KEPT_GRAPHS = 4
+# Weights of postings that are kept, one set for each k1 and b: four bytes for each term of each table.
+_KEPT_WEIGHTS = 2
 
 
 _CLUSTERS_LAYOUT: Layout = {
@@ -130,6 +132,7 @@ class Snapshot:
         self.n_alive = int(self.alive.sum())
         self._starts = [segment.start for segment in self.segments]
         self._graphs: dict[tuple[object, ...], SparseMatrix] = {}
+        self._weights: dict[tuple[float, float], list[SparseMatrix]] = {}
         self._lock = threading.Lock()
 
     @classmethod
@@ -309,20 +312,38 @@ class Snapshot:
 
     def lexical_scores(self, terms: SparseMatrix, config: Config) -> Tensor:
         """BM25 of each query's terms `[B, V]` with every table: `[B, N]`, float32."""
-        blocks = [
-            bm25_scores(
-                terms,
-                segment.postings(self.document_frequency.numel()),
-                segment.lengths,
-                self.document_frequency,
-                self.n_alive,
-                self.average_length,
-                config.bm25_k1,
-                config.bm25_b,
+        scores = torch.empty(len(terms.columns), self.n_tables, device=self.device)
+        terms = terms.to(self.device)
+        weights = self._posting_weights(config.bm25_k1, config.bm25_b)
+        for segment, weighted in zip(self.segments, weights, strict=True):
+            posting_scores(
+                terms, weighted, self._device_frequency, self.n_alive, out=scores, first_column=segment.start
             )
-            for segment in self.segments
-        ]
-        return torch.cat(blocks, 1).to(self.device)
+        return scores
+
+    def _posting_weights(self, k1: float, b: float) -> list[SparseMatrix]:
+        """Each segment's postings with their BM25 weights, `[V, n]`, on the search's device; kept for the next one."""
+        with self._lock:
+            if (k1, b) not in self._weights:
+                found = [
+                    bm25_weights(
+                        segment.postings(segment.n_terms).to(self.device),
+                        segment.lengths.to(self.device),
+                        self.average_length,
+                        k1,
+                        b,
+                    )
+                    for segment in self.segments
+                ]
+                while len(self._weights) >= _KEPT_WEIGHTS:
+                    del self._weights[next(iter(self._weights))]
+                self._weights[k1, b] = found
+            return self._weights[k1, b]
+
+    @cached_property
+    def _device_frequency(self) -> Tensor:
+        """The document frequencies where searches compute."""
+        return self.document_frequency.to(self.device)
 
     @cached_property
     def _features(self) -> list[Tensor]:

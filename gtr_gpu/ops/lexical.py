@@ -1,5 +1,195 @@
 """Counting terms and scoring questions by BM25 over postings."""
 
-from gtr_gpu.ops.reference.lexical import bm25_idf, bm25_scores, term_counts
+from __future__ import annotations
 
-__all__ = ["bm25_idf", "bm25_scores", "term_counts"]
+import torch
+from torch import Tensor
+
+from gtr_gpu.errors import GTRError
+from gtr_gpu.ops import reference
+from gtr_gpu.ops.checks import check_ragged, check_sparse, check_tensor
+from gtr_gpu.ops.dispatch import operation, serves
+from gtr_gpu.ops.kernels import launch, scratch_bytes
+from gtr_gpu.ops.reference.lexical import bm25_idf
+from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, offsets_from_lengths
+
+__all__ = ["bm25_idf", "bm25_scores", "bm25_weights", "posting_scores", "term_counts"]
+
+
+@operation("count_tokens", "gather_counts")
+def term_counts(tokens: Ragged, n_terms: int, marked: Tensor | None = None) -> tuple[SparseMatrix, Tensor]:
+    """Counts each row's tokens.
+
+    Args:
+        tokens: Term ids of each row, any order; values int32 `[T]`, each below `n_terms`.
+        n_terms: The number of terms V.
+        marked: Which tokens to count apart as well, `[T]`, bool.
+
+    Returns:
+        The counts `[B, V]`, int32, and how many of each entry's tokens are marked, `[nnz]`, int32 (0 without `marked`).
+
+    Raises:
+        GTRError: Arguments of wrong types, shapes or ranges.
+    """
+    device, n_tokens, n_rows = tokens.device, tokens.values.numel(), len(tokens)
+    check_ragged("tokens", tokens, device, upper=n_terms)
+    if marked is not None:
+        check_tensor("marked", marked, (n_tokens,), (torch.bool,), device)
+    if not serves("term_counts", device):
+        return reference.lexical.term_counts(tokens, n_terms, marked)
+    found = torch.empty(3, n_tokens, dtype=INDEX_DTYPE, device=device)
+    lengths = torch.empty(n_rows, dtype=torch.int64, device=device)
+    longest = int(tokens.offsets.diff().max()) if n_rows else 0
+    sources = tokens.offsets.contiguous()
+    launch(
+        "count_tokens",
+        n_rows,
+        [
+            *(sources, tokens.values.contiguous(), None if marked is None else marked.contiguous()),
+            *(*found, lengths),
+        ],
+        scratch_bytes((1 << max(longest - 1, 0).bit_length(), 4), (longest + 1, 4)),
+    )
+    offsets = offsets_from_lengths(lengths)
+    kept = torch.empty(3, int(offsets[-1]), dtype=INDEX_DTYPE, device=device)
+    launch("gather_counts", n_rows, [sources, offsets, *found, *kept])
+    return SparseMatrix(Ragged(kept[0], offsets), kept[1], n_terms), kept[2]
+
+
+@operation("bm25_weights")
+def bm25_weights(
+    postings: SparseMatrix, lengths: Tensor, average_length: float, k1: float = 1.2, b: float = 0.75
+) -> SparseMatrix:
+    """What a term's occurrences in a table count: tf / (tf + k1 · (1 - b + b · length / average length)).
+
+    They depend on no question, so an index keeps them for all searches.
+
+    Args:
+        postings: The tables of each term with its occurrences, `[V, N]`, int32: the counts transposed.
+        lengths: Tokens of each table `[N]`.
+        average_length: The mean number of tokens of the whole index's tables.
+        k1: How soon a repeated term stops counting.
+        b: How much long tables are discounted.
+
+    Returns:
+        The postings with these weights, `[V, N]`, float32, over the same arrays of tables.
+
+    Raises:
+        GTRError: Arguments of wrong types, shapes or ranges.
+    """
+    device = postings.device
+    check_sparse("postings", postings, device, (torch.int32,))
+    check_tensor("lengths", lengths, (postings.n_columns,), (torch.float32, torch.float64, torch.int64), device)
+    if not serves("bm25_weights", device):
+        return reference.lexical.bm25_weights(postings, lengths, average_length, k1, b)
+    weights = torch.empty(postings.weights.numel(), device=device)
+    columns = postings.columns
+    discounts = reference.lexical.bm25_discounts(lengths, average_length, k1, b)
+    launch(
+        "bm25_weights",
+        len(columns),
+        [columns.offsets, columns.values, postings.weights, discounts, weights],
+    )
+    return postings.with_weights(weights)
+
+
+@operation("posting_scores")
+def posting_scores(
+    query_terms: SparseMatrix,
+    weighted: SparseMatrix,
+    document_frequency: Tensor,
+    n_documents: int,
+    max_expanded: int = 1 << 22,
+    out: Tensor | None = None,
+    first_column: int = 0,
+) -> Tensor:
+    """Adds up the weights of each query's terms, each times the term's idf and its occurrences in the query.
+
+    Only the postings of a query's own terms are touched.
+
+    Args:
+        query_terms: Occurrences of terms in the questions `[B, V]`, int32.
+        weighted: The tables of each term with their weights, `[V, N]`, float32, see `bm25_weights`. Where an index has
+            segments, those of one segment, whose V may be smaller: it has none of the later terms.
+        document_frequency: Tables of the whole index that hold each term `[V]`, int64.
+        n_documents: The tables of the whole index.
+        max_expanded: Postings that plain torch holds at once beyond the result; kernels hold none.
+        out: Where the scores go, `[B, C]`, float32, contiguous; the columns of other tables stay as they are.
+        first_column: The column of `out` for the first table.
+
+    Returns:
+        `out`, or the scores `[B, N]`, float32; 0 where no term is shared.
+
+    Raises:
+        GTRError: Arguments of wrong types, shapes or ranges.
+    """
+    device, n_queries, n_tables = weighted.device, len(query_terms.columns), weighted.n_columns
+    check_sparse("query_terms", query_terms, device, (torch.int32,))
+    check_sparse("weighted", weighted, device)
+    check_tensor("document_frequency", document_frequency, (None,), (torch.int64,), device)
+    if document_frequency.numel() < query_terms.n_columns:
+        raise GTRError(
+            f"document_frequency must have one number for each of {query_terms.n_columns} terms, got "
+            f"{document_frequency.numel()}"
+        )
+    if out is None:
+        out, first_column = torch.empty(n_queries, n_tables, device=device), 0
+    check_tensor("out", out, (n_queries, None), (torch.float32,), device)
+    if first_column < 0 or first_column + n_tables > out.shape[1] or not out.is_contiguous():
+        raise GTRError(
+            f"out must be contiguous and have {n_tables} columns from first_column={first_column} on, got the shape "
+            f"{list(out.shape)} with strides {list(out.stride())}"
+        )
+    if not serves("posting_scores", device):
+        scores = reference.lexical.posting_scores(query_terms, weighted, document_frequency, n_documents, max_expanded)
+        out[:, first_column : first_column + n_tables] = scores
+        return out
+    queries, columns = query_terms.columns, weighted.columns
+    launch(
+        "posting_scores",
+        n_queries,
+        [
+            *(queries.offsets.contiguous(), queries.values.contiguous(), query_terms.weights.contiguous()),
+            *(len(columns), columns.offsets, columns.values, weighted.weights, document_frequency, n_documents),
+            *(n_tables, first_column, out.shape[1], out),
+        ],
+    )
+    return out
+
+
+def bm25_scores(
+    query_terms: SparseMatrix,
+    postings: SparseMatrix,
+    lengths: Tensor,
+    document_frequency: Tensor,
+    n_documents: int,
+    average_length: float,
+    k1: float = 1.2,
+    b: float = 0.75,
+    max_expanded: int = 1 << 22,
+) -> Tensor:
+    """BM25 as Lucene computes it.
+
+    A score is the sum over query terms of count · idf · tf / (tf + k1 · (1 - b + b · length / average length)). Who
+    scores again over the same postings keeps what `bm25_weights` gives and calls `posting_scores` alone.
+
+    Args:
+        query_terms: Occurrences of terms in the questions `[B, V]`, int32.
+        postings: The tables of each term with its occurrences, `[V, N]`, int32: the counts transposed. Where an index
+            has segments, those of one segment, whose V may be smaller: it has none of the later terms.
+        lengths: Tokens of each of these tables `[N]`.
+        document_frequency: Tables of the whole index that hold each term `[V]`, int64.
+        n_documents: The tables of the whole index.
+        average_length: Their mean number of tokens.
+        k1: How soon a repeated term stops counting.
+        b: How much long tables are discounted.
+        max_expanded: Postings that plain torch holds at once beyond the result; bounds the memory.
+
+    Returns:
+        The scores `[B, N]`, float32; 0 where no term is shared.
+
+    Raises:
+        GTRError: Arguments of wrong types, shapes or ranges.
+    """
+    weighted = bm25_weights(postings, lengths, average_length, k1, b)
+    return posting_scores(query_terms, weighted, document_frequency, n_documents, max_expanded)

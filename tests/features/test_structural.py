@@ -2,17 +2,13 @@ import logging
 import re
 from concurrent.futures import ThreadPoolExecutor
 
-import hypothesis.strategies as st
 import pytest
 import torch
-from hypothesis import given
 
 from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError
 from gtr_gpu.features import structural
 from gtr_gpu.features.structural import MAX_CHARACTERS, StructuralFeaturizer
-from gtr_gpu.ops.counts import structural_counts
-from gtr_gpu.ragged import Ragged
 
 CAPTIONS = [
     "1947 - 48 Boston Bruins season - Regular season. Date, Opponent, Score, He was not there, didn't he?",
@@ -128,29 +124,3 @@ def test_spacy_keeps_its_settings():
     before = thinc.get_current_ops()
     StructuralFeaturizer(Config())
     assert thinc.get_current_ops() is before
-
-
-tokens = st.tuples(st.integers(-1, 3), st.integers(1, 12), st.booleans(), st.booleans())
-
-
-@given(st.lists(st.lists(tokens, max_size=6), max_size=6))
-def test_segment_sums_are_those_of_a_loop(texts):
-    flat = [token for text in texts for token in text]
-    parts = torch.tensor([token[0] for token in flat], dtype=torch.int32)
-    letters = torch.tensor([token[1] for token in flat], dtype=torch.int32)
-    flags = torch.tensor([token[2:] for token in flat], dtype=torch.bool).view(-1, 2)
-    ragged = Ragged.from_lengths(parts, torch.tensor([len(text) for text in texts], dtype=torch.int64))
-    counts = structural_counts(ragged, letters, flags, 4)
-    assert counts.shape == (len(texts), 8)
-    for text, row in zip(texts, counts.tolist(), strict=True):
-        words = [token[1] for token in text if not token[2]]
-        expected = [len(text), sum(words) / len(words) if words else 0]
-        expected += [sum(token[2] for token in text), sum(token[3] for token in text)]
-        expected += [sum(token[0] == part for token in text) for part in range(4)]
-        assert row == pytest.approx(expected)
-
-
-def test_segments_may_be_empty_and_parts_none():
-    ragged = Ragged.from_rows([[], [-1, -1], []])
-    counts = structural_counts(ragged, torch.tensor([2, 4]), torch.tensor([[False], [False]]), 0)
-    assert counts.tolist() == [[0, 0, 0], [2, 3, 0], [0, 0, 0]]

@@ -9,19 +9,7 @@ from gtr_gpu.ragged import Ragged
 
 
 def structural_counts(parts: Ragged, letters: Tensor, flags: Tensor, n_parts: int) -> Tensor:
-    """Counts tokens, letters and kinds of tokens, text by text.
-
-    Args:
-        parts: The part of speech of each token of B texts, a number below `n_parts` or -1 for none; values int32 `[T]`.
-        letters: The length of each token in characters, int32 `[T]`.
-        flags: F properties of each token, bool `[T, F]`; the first says that it is punctuation.
-        n_parts: The number of parts of speech P, which may be 0.
-
-    Returns:
-        Float32 `[B, 2 + F + P]` on the same device: the number of tokens; the mean length of those that
-        aren't punctuation (0 where there are none); the number of tokens with each flag; the number of tokens of each
-        part of speech.
-    """
+    """See `gtr_gpu.ops.counts.structural_counts`."""
     n_texts, device = len(parts), parts.device
     texts = parts.segment_ids()
     words = ~flags[:, 0]

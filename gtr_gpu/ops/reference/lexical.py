@@ -9,16 +9,7 @@ from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix
 
 
 def term_counts(tokens: Ragged, n_terms: int, marked: Tensor | None = None) -> tuple[SparseMatrix, Tensor]:
-    """Counts each row's tokens.
-
-    Args:
-        tokens: Term ids of each row, any order; values int32 `[T]`, each below `n_terms`.
-        n_terms: The number of terms V.
-        marked: Which tokens to count apart as well, `[T]`, bool.
-
-    Returns:
-        The counts `[B, V]`, int32, and how many of each entry's tokens are marked, `[nnz]`, int32 (0 without `marked`).
-    """
+    """See `gtr_gpu.ops.lexical.term_counts`."""
     width = max(n_terms, 1)
     keys = (tokens.segment_ids() * width + tokens.values) * 2
     if marked is not None:
@@ -40,52 +31,40 @@ def bm25_idf(document_frequency: Tensor, n_documents: int) -> Tensor:
     return torch.log1p((n_documents - df + 0.5).clamp_min(0) / (df + 0.5))
 
 
-def bm25_scores(
+def bm25_discounts(lengths: Tensor, average_length: float, k1: float, b: float) -> Tensor:
+    """What tf is divided by beside itself, k1 · (1 - b + b · length / average length); `[N]`, float32."""
+    return k1 * (1 - b + b * lengths.float() / max(average_length, 1e-9))
+
+
+def bm25_weights(postings: SparseMatrix, lengths: Tensor, average_length: float, k1: float, b: float) -> SparseMatrix:
+    """See `gtr_gpu.ops.lexical.bm25_weights`."""
+    tf = postings.weights.float()
+    discounts = bm25_discounts(lengths, average_length, k1, b)
+    return postings.with_weights(tf / (tf + discounts[postings.columns.values]))
+
+
+def posting_scores(
     query_terms: SparseMatrix,
-    postings: SparseMatrix,
-    lengths: Tensor,
+    weighted: SparseMatrix,
     document_frequency: Tensor,
     n_documents: int,
-    average_length: float,
-    k1: float = 1.2,
-    b: float = 0.75,
-    max_expanded: int = 1 << 22,
+    max_expanded: int,
 ) -> Tensor:
-    """BM25 as Lucene computes it.
+    """See `gtr_gpu.ops.lexical.posting_scores`.
 
-    A score is the sum over query terms of count · idf · tf / (tf + k1 · (1 - b + b · length / average length)).
-
-    Only the postings of the batch's own terms are touched. Terms in more than a 32nd of the tables become rows of a
-    small dense matrix and one matrix product; the others are added posting by posting. So a stop word costs N per
-    batch and not N per question.
-
-    Args:
-        query_terms: Occurrences of terms in the questions `[B, V]`.
-        postings: The tables of each term with its occurrences, `[V, N]`: the counts transposed. Where an index has
-            segments, those of one segment, whose V may be smaller: it has none of the later terms.
-        lengths: Tokens of each of these tables `[N]`.
-        document_frequency: Tables of the whole index that hold each term `[V]`, int64.
-        n_documents: The tables of the whole index.
-        average_length: Their mean number of tokens.
-        k1: How soon a repeated term stops counting.
-        b: How much long tables are discounted.
-        max_expanded: Postings that are held at once beyond the result; bounds the memory.
-
-    Returns:
-        The scores `[B, N]`, float32; 0 where no term is shared.
+    Terms in more than a 32nd of the tables become rows of a small dense matrix and one matrix product; the others are
+    added posting by posting. So a stop word costs N per batch and not N per question.
     """
-    n_queries, n_tables = query_terms.shape[0], postings.shape[1]
-    scores = torch.zeros(n_queries, n_tables, device=postings.device)
-    # The batch's own terms, numbered 0 to T - 1, with their postings weighted once for all questions.
-    known = query_terms.columns.values < postings.shape[0]
+    n_queries, n_tables = query_terms.shape[0], weighted.n_columns
+    scores = torch.zeros(n_queries, n_tables, device=weighted.device)
+    # The batch's own terms, numbered 0 to T - 1.
+    known = query_terms.columns.values < weighted.shape[0]
     query_rows = query_terms.row_ids()[known]
     batch_terms, local = torch.unique(query_terms.columns.values[known].long(), return_inverse=True)
     if batch_terms.numel() == 0 or n_tables == 0:
         return scores
-    own = postings.select(batch_terms)
-    discount = k1 * (1 - b + b * lengths.float() / max(average_length, 1e-9))
-    tf = own.weights.float()
-    weights = tf / (tf + discount[own.columns.values])
+    own = weighted.select(batch_terms)
+    weights = own.weights
     idf = bm25_idf(document_frequency[batch_terms], n_documents)
     query_weights = (query_terms.weights[known] * idf[local]).float()
 

@@ -17,41 +17,25 @@ from gtr_gpu.ragged import INDEX_DTYPE, Ragged
 
 
 def segment_sum(values: Tensor, offsets: Tensor) -> Tensor:
-    """Sums the items of each row.
-
-    Args:
-        values: Items `[T]` or `[T, d]`, float32 or float64.
-        offsets: Row boundaries `[B + 1]`, int64.
-
-    Returns:
-        The sums `[B]` or `[B, d]` in the type of `values`; 0 for an empty row.
-    """
+    """See `gtr_gpu.ops.segments.segment_sum`."""
     return _sums(values, offsets).to(values.dtype)
 
 
 def segment_max(values: Tensor, offsets: Tensor) -> Tensor:
-    """The greatest item of each row, `[B]` or `[B, d]` in the type of `values`; -inf for an empty row."""
+    """See `gtr_gpu.ops.segments.segment_max`."""
     if offsets.numel() == 1:
         return values.new_empty((0, *values.shape[1:]))
     return torch.segment_reduce(values, "max", offsets=offsets, axis=0, initial=float("-inf"))
 
 
 def segment_mean(values: Tensor, offsets: Tensor) -> Tensor:
-    """The mean item of each row, `[B]` or `[B, d]` in the type of `values`; 0 for an empty row."""
+    """See `gtr_gpu.ops.segments.segment_mean`."""
     lengths = offsets.diff().clamp_min(1)
     return (_sums(values, offsets) / lengths.view(-1, *[1] * (values.dim() - 1))).to(values.dtype)
 
 
 def segment_normalize(values: Tensor, offsets: Tensor) -> Tensor:
-    """Divides the items of each row by their sum; a row of zeros becomes uniform.
-
-    Args:
-        values: Items `[T]`, not negative, float32 or float64.
-        offsets: Row boundaries `[B + 1]`, int64.
-
-    Returns:
-        The shares `[T]` in the type of `values`; those of a row add up to 1.
-    """
+    """See `gtr_gpu.ops.segments.segment_normalize`."""
     rows = _segment_ids(values, offsets)
     sums = _sums(values, offsets)
     shares = values / sums.clamp_min(torch.finfo(torch.float64).tiny)[rows]
@@ -60,21 +44,7 @@ def segment_normalize(values: Tensor, offsets: Tensor) -> Tensor:
 
 
 def segment_softmax(values: Tensor, offsets: Tensor, temperature: float = 1.0) -> Tensor:
-    """The softmax of each row, `exp(v / T) / sum(exp(v / T))`.
-
-    Args:
-        values: Items `[T]`, float32 or float64; -inf gets nothing, a row of -inf becomes uniform.
-        offsets: Row boundaries `[B + 1]`, int64.
-        temperature: T > 0; the smaller, the more the greatest item gets.
-
-    Returns:
-        The shares `[T]` in the type of `values`; those of a row add up to 1.
-
-    Raises:
-        GTRError: `temperature` is not above 0.
-    """
-    if not temperature > 0:
-        raise GTRError(f"temperature must be above 0, got {temperature}")
+    """See `gtr_gpu.ops.segments.segment_softmax`."""
     greatest = segment_max(values, offsets)
     greatest = torch.where(greatest.isneginf(), 0.0, greatest)
     shifted = (values - greatest[_segment_ids(values, offsets)]).double() / temperature
@@ -82,21 +52,7 @@ def segment_softmax(values: Tensor, offsets: Tensor, temperature: float = 1.0) -
 
 
 def segment_top_k(values: Tensor, ids: Tensor, offsets: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The k items of each row with the greatest values, best first; ties go to the smaller id.
-
-    Args:
-        values: Scores `[T]`, no NaN.
-        ids: The items' ids `[T]`, int32, not negative, distinct within a row, in any order.
-        offsets: Row boundaries `[B + 1]`, int64.
-        k: How many are kept, at least 1.
-
-    Returns:
-        Ids `[B, k]` int32, padded with -1; values `[B, k]`, padded with -inf; positions in `values` `[B, k]` int64,
-        padded with -1.
-
-    Raises:
-        GTRError: `k` is below 1.
-    """
+    """See `gtr_gpu.ops.segments.segment_top_k`."""
     positions, kept_offsets = _top_positions(values, ids, offsets, k)
     n_rows = offsets.numel() - 1
     rows = _segment_ids(positions, kept_offsets)
@@ -111,14 +67,7 @@ def segment_top_k(values: Tensor, ids: Tensor, offsets: Tensor, k: int) -> tuple
 
 
 def segment_top_k_ragged(values: Tensor, ids: Tensor, offsets: Tensor, k: int) -> tuple[Ragged, Tensor]:
-    """As `segment_top_k`, without padding.
-
-    Returns:
-        The ids of each row, best first, at most k of them, int32; and their positions in `values`, int64.
-
-    Raises:
-        GTRError: `k` is below 1.
-    """
+    """See `gtr_gpu.ops.segments.segment_top_k_ragged`."""
     positions, kept_offsets = _top_positions(values, ids, offsets, k)
     return Ragged(ids[positions].to(INDEX_DTYPE), kept_offsets), positions
 
@@ -161,8 +110,6 @@ def _segment_ids(values: Tensor, offsets: Tensor) -> Tensor:
 
 def _top_positions(values: Tensor, ids: Tensor, offsets: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The positions of the best k items of each row, row after row, and the offsets of that selection."""
-    if k < 1:
-        raise GTRError(f"k must be at least 1, got {k}")
     rows = _segment_ids(values, offsets)
     # Stable sorts from the least important key to the most important one.
     if bool(((ids[1:] < ids[:-1]) & (rows[1:] == rows[:-1])).any()):
