@@ -7,7 +7,7 @@ pip = $(bin)/python -m pip install --disable-pip-version-check --constraint cons
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint check bench
+.PHONY: help demo test lint check sanitize bench
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,8 +23,18 @@ lint: $(VENV)/.dev ## Lint and check types
 	$(bin)/ruff format --check
 	$(bin)/mypy
 
-check: lint ## All of it: the slow tests too, and those for a GPU where there is one
-	$(bin)/python -m pytest
+check: lint sanitize ## What `make test` leaves out: sanitizers, all CUDA targets, kills, real data, a GPU where there is one
+	$(bin)/python -m pytest -m "slow or gpu"
+
+# The kernels' bodies by several real threads under ThreadSanitizer, which must also report each barrier that is dropped,
+# and under AddressSanitizer and UBSan.
+sanitize: $(VENV)/.dev
+	@for kind in thread address,undefined; do \
+		$(bin)/cmake -S . -B build/sanitize-$$kind -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(bin))/ninja \
+			-DGTR_PYTHON=OFF -DGTR_TESTS=ON -DGTR_SANITIZE=$$kind && \
+		$(bin)/cmake --build build/sanitize-$$kind && \
+		$(bin)/ctest --test-dir build/sanitize-$$kind --output-on-failure || exit 1; \
+	done
 
 # `make bench LIMIT=300` reads at most so many tables of a set: minutes and not hours. `make bench ONLY=kernels` runs one.
 bench: $(VENV)/.bench ## Run the benchmarks
@@ -32,11 +42,12 @@ bench: $(VENV)/.bench ## Run the benchmarks
 		echo "== $$script" && $(bin)/python $$script $(if $(LIMIT),--limit $(LIMIT)) || exit 1; \
 	done
 
-# One stamp for each set of packages, so that a second run installs nothing.
+# One stamp for each set of packages, so that a second run installs nothing; kernels that changed are compiled anew.
+kernels := CMakeLists.txt kernels/bindings.cpp $(wildcard kernels/cpu/* kernels/include/gtr/*)
 $(VENV)/.demo: extras := offline,demo,readers
 $(VENV)/.dev: extras := dev
 $(VENV)/.bench: extras := dev,bench
-$(VENV)/.demo $(VENV)/.dev $(VENV)/.bench: pyproject.toml constraints.txt | $(bin)/python
+$(VENV)/.demo $(VENV)/.dev $(VENV)/.bench: pyproject.toml constraints.txt $(kernels) | $(bin)/python
 	$(pip) '.[$(extras)]'
 	@touch $@
 

@@ -135,16 +135,28 @@ class Featurizer:
         config: The knobs of the build.
         vocabulary: Grows by the terms that are new.
         cache: Encodings of an interrupted build, and the place for new ones.
+        joined: The index that the tables are added to; None in a build.
     """
 
     def __init__(
-        self, encoder: Encoder, config: Config, vocabulary: Vocabulary, cache: EncodingCache | None = None
+        self,
+        encoder: Encoder,
+        config: Config,
+        vocabulary: Vocabulary,
+        cache: EncodingCache | None = None,
+        joined: Snapshot | None = None,
     ) -> None:
         self._encoder = encoder
         self._config = config
         self._vocabulary = vocabulary
         self._cache = cache
+        self._joined = joined
         self._structural: StructuralFeaturizer | None = None
+
+    @property
+    def spacy_pipeline(self) -> str:
+        """The name and version of the pipeline that counted structural features; empty before there are any."""
+        return self._structural.name if self._structural else ""
 
     def features(self, store: TableStore, progress: Progress, omissions: Omissions) -> Features:
         """The features of all tables of a store, in order."""
@@ -152,7 +164,7 @@ class Featurizer:
         structural, terms, kinds = [], [], []
         with progress.stage("Counting words and parts of speech", len(store)) as stage:
             # Here and not earlier, so that a spaCy pipeline's loading is seen as work.
-            self._structural = self._structural or StructuralFeaturizer(self._config)
+            self._structural = self._structural or self._load_structural()
             for tables in _chunks(store):
                 structural.append(self._structural.features([structural_text(t, self._config) for t in tables]))
                 fields = (heuristic_fields(table, self._config) for table in tables)
@@ -176,6 +188,13 @@ class Featurizer:
             self._vocabulary.to_list(n_known),
             {kind: cat_ragged([part[kind] for part in kinds]) for kind in kinds[0]},
         )
+
+    def _load_structural(self) -> StructuralFeaturizer:
+        featurizer = StructuralFeaturizer(self._config)
+        if self._joined:
+            width, searched = self._joined.clusters.mean.numel(), "structural" in self._config.modalities
+            featurizer.check_beside(self._joined.spacy_pipeline, width, searched=searched)
+        return featurizer
 
 
 def _chunks(store: TableStore) -> Iterator[list[Table]]:

@@ -103,10 +103,9 @@ def build(
         with _encodings(folder) as cache:
             featurizer = Featurizer(loaded, config, Vocabulary(), cache)
             drafts = _draft(chain([first], stream), transaction, featurizer, config, 0, clock, omissions)
-            manifest = Manifest(
-                config=config.to_json(),
-                encoder={"name": loaded.name, "fingerprint": loaded.fingerprint, "dimension": loaded.dimension},
-            )
+            encoder_facts = {"name": loaded.name, "fingerprint": loaded.fingerprint, "dimension": loaded.dimension}
+            encoder_facts["spacy_pipeline"] = featurizer.spacy_pipeline
+            manifest = Manifest(config=config.to_json(), encoder=encoder_facts)
             _cluster_and_commit(manifest, drafts, transaction, config, seed, clock, dataclasses.asdict(omissions))
 
 
@@ -131,7 +130,7 @@ def add(
         check_encoder(loaded, manifest, folder.path)
         old = open_snapshot(manifest)
         # The vocabulary grows while features are counted, so it must not be the snapshot's own.
-        featurizer = Featurizer(loaded, old.config, Vocabulary(old.vocabulary.to_list()), cache)
+        featurizer = Featurizer(loaded, old.config, Vocabulary(old.vocabulary.to_list()), cache, joined=old)
         drafts = _draft(chain([first], stream), transaction, featurizer, old.config, old.n_tables, clock, omissions)
         new_ids = {name for draft in drafts for name in draft.segment.tables.ids().to_pylist()}
         replaced = [row for name, row in old.rows.items() if name in new_ids]

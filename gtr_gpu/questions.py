@@ -47,7 +47,7 @@ class QuestionReader:
     """Turns questions into features; keeps the spaCy pipeline where a search needs it. Thread-safe."""
 
     def __init__(self) -> None:
-        self._structural: tuple[tuple[str, str], StructuralFeaturizer] | None = None
+        self._structural: tuple[tuple[str, str, str], StructuralFeaturizer] | None = None
         self._lock = threading.Lock()
 
     def read(
@@ -66,7 +66,7 @@ class QuestionReader:
             The features, and notes on what was cut.
 
         Raises:
-            GTRError: A question is empty.
+            GTRError: A question is empty, or another spaCy pipeline is installed than the index needs.
         """
         for number, query in enumerate(queries, 1):
             if not query.strip():
@@ -79,7 +79,7 @@ class QuestionReader:
         terms = count_queries(texts, snapshot.vocabulary, cast(Numbers, config.numbers), skipped)
         structural = None
         if clusters and config.query_features == "native" and "structural" in config.modalities:
-            structural = self._featurizer(config).features(texts)
+            structural = self._featurizer(config, snapshot).features(texts)
         notes = []
         if bool(long.any()):
             notes.append(f"{_questions(int(long.sum()))} cut to the first {config.max_query_words} words")
@@ -88,12 +88,14 @@ class QuestionReader:
             notes.append(f"{_questions(beyond)} cut to the encoder's window of {encoder.window} tokens")
         return QueryFeatures(semantic.to(snapshot.device), structural, terms), notes
 
-    def _featurizer(self, config: Config) -> StructuralFeaturizer:
+    def _featurizer(self, config: Config, snapshot: Snapshot) -> StructuralFeaturizer:
         # Another index may have taken the place of the one that the pipeline was loaded for.
-        knobs = (config.spacy_model, config.structural_features)
+        needed = (config.spacy_model, config.structural_features, snapshot.spacy_pipeline)
         with self._lock:
-            if self._structural is None or self._structural[0] != knobs:
-                self._structural = (knobs, StructuralFeaturizer(config))
+            if self._structural is None or self._structural[0] != needed:
+                featurizer = StructuralFeaturizer(config)
+                featurizer.check_beside(snapshot.spacy_pipeline, snapshot.clusters.mean.numel(), searched=True)
+                self._structural = (needed, featurizer)
             return self._structural[1]
 
 

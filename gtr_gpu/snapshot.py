@@ -119,11 +119,18 @@ class Snapshot:
     """
 
     def __init__(
-        self, config: Config, segments: Sequence[Segment], clusters: Clusters, removed: Tensor, device: torch.device
+        self,
+        config: Config,
+        segments: Sequence[Segment],
+        clusters: Clusters,
+        removed: Tensor,
+        spacy_pipeline: str,
+        device: torch.device,
     ) -> None:
         self.config = config
         self.segments = list(segments)
         self.clusters = clusters
+        self.spacy_pipeline = spacy_pipeline
         self.device = device
         self.n_tables = self.segments[-1].stop if self.segments else 0
         self.removed = removed
@@ -182,7 +189,9 @@ class Snapshot:
             raise IndexFormatError(
                 f"{folder.path} lacks {error}, which this library needs; build the index anew from its sources"
             ) from None
-        return cls(config, segments, clusters, removed, device)
+        # Indexes of older versions don't tell it.
+        spacy_pipeline = str(manifest.encoder.get("spacy_pipeline", ""))
+        return cls(config, segments, clusters, removed, spacy_pipeline, device)
 
     @cached_property
     def rows(self) -> dict[str, int]:

@@ -1,11 +1,16 @@
 """Questions in the features of the tables: what is loaded for them, and when."""
 
+import dataclasses
+
 import pytest
 from index_fakes import fast_config, install, make_queries, make_tables
 
-from gtr_gpu import questions
+from gtr_gpu import building, questions
+from gtr_gpu.errors import GTRError
+from gtr_gpu.features import structural
 from gtr_gpu.index import GTRIndex
 from gtr_gpu.questions import QuestionReader
+from gtr_gpu.storage import IndexFolder
 
 TABLES = make_tables(12)
 QUERIES = make_queries(TABLES, 3)
@@ -55,6 +60,62 @@ def test_the_pipeline_is_that_of_the_index_that_took_anothers_place(tmp_path, lo
             features, _ = reader.read(QUERIES, encoder, snapshot, config, clusters=True)
             assert features.structural.shape == (3, width)
     assert loaded == [("blank:en", "tags"), ("blank:en", "paper"), ("blank:en", "tags")]
+
+
+@pytest.fixture
+def renamed(monkeypatch):
+    """The pipeline that is installed, under the name of another one from the second loading on."""
+    featurizer, names = questions.StructuralFeaturizer, iter(["blank:en", *["blank:xx"] * 9])
+
+    def load(config):
+        loaded = featurizer(config)
+        loaded.name = next(names)
+        return loaded
+
+    for module in (building, questions):
+        monkeypatch.setattr(module, "StructuralFeaturizer", load)
+
+
+def without_pipeline(path):
+    """An index as it was before the name of the pipeline was kept."""
+    with IndexFolder(path).writer() as transaction:
+        facts = {name: value for name, value in transaction.manifest.encoder.items() if name != "spacy_pipeline"}
+        assert len(facts) == len(transaction.manifest.encoder) - 1
+        transaction.commit(dataclasses.replace(transaction.manifest, encoder=facts))
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("searched", [True, False])
+def test_another_pipeline_is_told_once(tmp_path, caplog, renamed, known, searched):
+    modalities = ("semantic", "structural") if searched else ("semantic", "heuristic")
+    config = fast_config(n_clusters=2, coarse="clusters", query_features="native", modalities=modalities)
+    index = GTRIndex.build(TABLES[:9], tmp_path / "x", config=config)
+    assert index.info()["encoder"]["spacy_pipeline"] == "blank:en"
+    if not known:
+        without_pipeline(tmp_path / "x")
+    for change in (lambda index: index.add(TABLES[9:]), lambda index: index.search(QUERIES, 3)):
+        index = GTRIndex.load(tmp_path / "x")
+        caplog.clear()
+        change(index)
+        index.search(QUERIES, 3)
+        warnings = [record.getMessage() for record in caplog.records if "blank:en" in record.getMessage()]
+        assert len(warnings) == (known and searched) * (2 if index.info()["generation"] == 99 else 1), warnings
+    index.rebuild()
+    assert index.info()["encoder"].get("spacy_pipeline") == ("blank:en" if known else None)
+
+
+def test_a_pipeline_that_counts_other_numbers_is_refused(tmp_path):
+    knobs = {"n_clusters": 2, "coarse": "clusters", **STRUCTURAL}
+    index = GTRIndex.build(TABLES[:9], tmp_path / "x", config=fast_config(spacy_model="auto", **knobs))
+    monkey = pytest.MonkeyPatch()
+    with monkey.context() as patch:
+        patch.setattr(structural, "_ENGLISH_MODELS", ("no_such_model_anywhere",))
+        structural._load.cache_clear()
+        for change in (lambda index: index.add(TABLES[9:]), lambda index: index.search(QUERIES, 3)):
+            with pytest.raises(GTRError, match="structural features need the spaCy pipeline en_core_web_sm.* blank:en"):
+                change(GTRIndex.load(tmp_path / "x"))
+    structural._load.cache_clear()
+    assert GTRIndex.load(tmp_path / "x").info()["generation"] == 1
 
 
 def test_an_encoders_folder_is_kept_as_an_absolute_path(tmp_path, monkeypatch):

@@ -68,6 +68,31 @@ class StructuralFeaturizer:
             shares = ["share_numbers", "share_uppercase"]
             self.names = ["tokens", "mean_token_length", "punctuation", *shares, *(part.lower() for part in parts)]
 
+    def check_beside(self, made_by: str, width: int, *, searched: bool) -> None:
+        """Tells where another pipeline counted the features that those of this one will be compared with.
+
+        Args:
+            made_by: The `name` of that one; empty where an index of an older version doesn't tell it.
+            width: How many numbers of each text it counted, s.
+            searched: Whether clusters are searched by them; a warning would only disturb where they aren't.
+
+        Raises:
+            GTRError: It counted other numbers, so that nothing can be compared.
+        """
+        other = made_by or "the index was built with"
+        if width != len(self.names):
+            raise GTRError(
+                f"structural features need the spaCy pipeline {other}, which counts {width} numbers of a text, got "
+                f"{self.name}, which counts {len(self.names)}; install the former, or build the index anew"
+            )
+        if searched and made_by not in ("", self.name):
+            logger.warning(
+                "the index's structural features were counted by the spaCy pipeline %s and these are by %s, so clusters "
+                "of the structural modality fit less well; install the former, or build the index anew",
+                made_by,
+                self.name,
+            )
+
     def features(self, texts: Sequence[str]) -> Tensor:
         """Counts texts; equal texts are read once.
 

@@ -64,7 +64,8 @@ class Manifest:
 
     Attributes:
         config: The knobs of the build.
-        encoder: Name, fingerprint, dimension and whatever else says which encoder made the features.
+        encoder: Name, fingerprint, dimension and whatever else says which encoder, and which spaCy pipeline beside it,
+            made the features.
         counts: Numbers of tables and the like.
         segments: The tables, in index order.
         files: Index-wide files by role.

@@ -106,6 +106,25 @@ def test_without_a_model_the_counts_that_need_no_tagger_remain(monkeypatch, capl
     assert featurizer.features(["Two words, 3 more"]).tolist() == [[5, 3.25, 1, pytest.approx(0.4), 0]]
 
 
+def test_another_pipeline_is_told_where_it_matters(caplog):
+    featurizer = StructuralFeaturizer(Config(spacy_model="blank:en"))
+    with caplog.at_level(logging.WARNING, "gtr_gpu"):
+        featurizer.check_beside("blank:en", 5, searched=True)
+        featurizer.check_beside("", 5, searched=True)  # an old index, whose pipeline nobody knows
+        featurizer.check_beside("blank:de", 5, searched=False)
+        assert not caplog.records
+        featurizer.check_beside("blank:de", 5, searched=True)
+    assert [record.getMessage() for record in caplog.records] == [
+        "the index's structural features were counted by the spaCy pipeline blank:de and these are by blank:en, so "
+        "clusters of the structural modality fit less well; install the former, or build the index anew"
+    ]
+    for searched in (False, True):
+        with pytest.raises(GTRError, match=r"need the spaCy pipeline en_x-1, which counts 21 .* got blank:en, .* 5;"):
+            featurizer.check_beside("en_x-1", 21, searched=searched)
+    with pytest.raises(GTRError, match="need the spaCy pipeline the index was built with, which"):
+        featurizer.check_beside("", 21, searched=True)
+
+
 def test_a_language_without_a_model_is_counted():
     featurizer = StructuralFeaturizer(Config(spacy_model="blank:ar"))
     assert featurizer.name == "blank:ar"
