@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -5,9 +7,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gtr_gpu.errors import GTRError
+from gtr_gpu.ops import dispatch, native
 from gtr_gpu.ops.pagerank import personalized_pagerank
 from gtr_gpu.ops.segments import segment_normalize, segment_sum
 from gtr_gpu.ops.transfer import induced_transfer
+from gtr_gpu.ops.types import Transfer
 from gtr_gpu.ragged import Ragged, SparseMatrix
 
 WALK = {"damping": 0.85, "tolerance": 1e-9, "max_iterations": 500}
@@ -80,3 +85,93 @@ def test_two_tables_by_hand(device: torch.device) -> None:
     candidates, h = Ragged.from_rows([[0, 1]]).to(device), torch.tensor([1.0, 0.0], device=device)
     ranks = personalized_pagerank(induced_transfer(candidates, graph.to(device)), h, **WALK)
     assert ranks.values.tolist() == pytest.approx([1 / 1.85, 0.85 / 1.85], abs=1e-6)
+
+
+@pytest.mark.parametrize("damping", [0.6, 0.85])
+def test_iterations_are_those_of_float64(damping: float, device: torch.device) -> None:
+    graph = random_graph(300, 0.006, 4, device)
+    candidates, h = random_batch(graph, 20, 0.7, 5)
+    h = h * (torch.rand(h.numel(), generator=torch.Generator().manual_seed(6)) < 0.2).to(h)
+    transfer = induced_transfer(candidates, graph)
+    assert (transfer.weights.columns.lengths == 1).sum() > 100, "the case must have leaves"
+    walk = {"damping": damping, "tolerance": 1e-6, "max_iterations": 200}
+    found = personalized_pagerank(transfer, segment_normalize(h, candidates.offsets), **walk)
+    with dispatch.use("reference"):
+        expected = personalized_pagerank(transfer, segment_normalize(h, candidates.offsets), **walk)
+    assert (found.iterations == expected.iterations).all()
+    assert (found.converged == expected.converged).all()
+    torch.testing.assert_close(found.values, expected.values, rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("most", [0, 1, 2, 3])
+def test_each_step_is_the_reference_s(most: int, device: torch.device) -> None:
+    graph = random_graph(50, 0.03, 8, device)
+    candidates, h = random_batch(graph, 6, 0.8, 8)
+    h[::2] = 0
+    transfer = induced_transfer(candidates, graph)
+    walk = {"damping": 0.85, "tolerance": 1e-9, "max_iterations": most}
+    found = personalized_pagerank(transfer, segment_normalize(h, candidates.offsets), **walk)
+    with dispatch.use("reference"):
+        expected = personalized_pagerank(transfer, segment_normalize(h, candidates.offsets), **walk)
+    torch.testing.assert_close(found.values, expected.values, rtol=0, atol=1e-6)
+    assert found.iterations.tolist() == [most] * 6
+
+
+def test_threads_change_nothing(device: torch.device) -> None:
+    graph = random_graph(200, 0.05, 3, device)
+    candidates, h = random_batch(graph, 40, 0.5, 3)
+    transfer = induced_transfer(candidates, graph)
+    usual, found = torch.get_num_threads(), []
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        found.append(personalized_pagerank(transfer, h, **WALK))
+    torch.set_num_threads(usual)
+    assert torch.equal(found[0].values, found[1].values)
+    assert torch.equal(found[0].iterations, found[1].iterations)
+
+
+def test_rows_of_very_different_lengths(device: torch.device) -> None:
+    n = 700
+    rows, columns = torch.zeros(n - 1, dtype=torch.int64), torch.arange(1, n)
+    more = torch.arange(1, 400)
+    rows, columns = torch.cat([rows, more, more.new_full((50,), 5)]), torch.cat([columns, more + 200, more[:50] + 600])
+    weights = torch.rand(rows.numel(), generator=torch.Generator().manual_seed(0)) + 0.1
+    graph = SparseMatrix.from_entries(torch.cat([rows, columns]), torch.cat([columns, rows]), weights.repeat(2), (n, n))
+    candidates, h = Ragged.from_rows([list(range(n))]).to(device), torch.full((n,), 1 / n, device=device)
+    transfer = induced_transfer(candidates, graph.to(device))
+    found = personalized_pagerank(transfer, h, **WALK)
+    with dispatch.use("reference"):
+        expected = personalized_pagerank(transfer, h, **WALK)
+    torch.testing.assert_close(found.values, expected.values, rtol=0, atol=1e-6)
+
+
+def test_wrong_arguments(device: torch.device) -> None:
+    graph = random_graph(10, 0.5, 0, device)
+    transfer = induced_transfer(Ragged.from_rows([[0, 1, 2], [3, 4]]).to(device), graph)
+    h = torch.tensor([0.2, 0.3, 0.5, 0.5, 0.5], device=device)
+    weights = transfer.weights
+    wrong = {
+        "personalization must be float32": (transfer, h.double()),
+        "transfer.offsets must go from 0 to 4": (transfer, h[:4]),
+        "transfer.degrees must be float32": (replace(transfer, degrees=transfer.degrees.double()), h),
+        "transfer.weights.weights must be float32": (
+            replace(transfer, weights=weights.with_weights(weights.weights.double())),
+            h,
+        ),
+        "transfer.weights must be 5 by 5": (
+            replace(transfer, weights=SparseMatrix(weights.columns, weights.weights, 6)),
+            h,
+        ),
+    }
+    for message, (given_transfer, given_h) in wrong.items():
+        with pytest.raises(GTRError, match=message):
+            personalized_pagerank(given_transfer, given_h, **WALK)
+
+
+def test_an_entry_between_two_queries() -> None:
+    if native.extension() is None:
+        pytest.skip("installed without a C++ compiler")
+    graph = SparseMatrix.from_entries(torch.tensor([0, 1]), torch.tensor([1, 0]), torch.tensor([3.0, 3.0]), (2, 2))
+    transfer = Transfer(graph, torch.tensor([3.0, 3.0]), torch.tensor([0, 1, 2]))
+    with dispatch.use("native"), pytest.raises(GTRError, match="join candidates of one query only"):
+        personalized_pagerank(transfer, torch.ones(2), **WALK)

@@ -5,3 +5,4 @@
 #include "gtr/pagerank.hpp"
 #include "gtr/segments.hpp"
 #include "gtr/tile_top_m.hpp"
+#include "gtr/transfer.hpp"

@@ -7,6 +7,8 @@ GTR_BEGIN
 
 // Rows of a tile: what a vector of 512 bits holds of f32.
 constexpr i64 pagerank_rows = 16;
+// Entries of a row that are summed in one go.
+constexpr i32 pagerank_part = 32;
 // Runs that the candidates are cut into to be sorted, and classes of length that they are sorted by, at most.
 constexpr i64 pagerank_runs = 32;
 constexpr i64 pagerank_classes = 384;
@@ -26,15 +28,13 @@ GTR_FN i64 sort_by_length(Team& team, i64 n, const i32* counts, i32* place, i32*
     const i64 runs = min(team.size(), pagerank_runs);
     const i64 rows = (n + runs - 1) / runs;
     i32* next = team.template scratch<i32>(classes * runs);
-    team.each(classes * runs, [&](i64 i) { next[i] = 0; });
-    team.sync();
     auto slot = [&](i64 i, i64 run) { return (classes - 1 - length_class(counts[i])) * runs + run; };
     team.each(runs, [&](i64 run) {
+        for (i64 i = run; i < classes * runs; i += runs) next[i] = 0;
         for (i64 i = run * rows; i < min(n, (run + 1) * rows); ++i) {
             if (place[i] >= 0) ++next[slot(i, run)];
         }
     });
-    team.sync();
     const i64 kept = team.scan(
         classes * runs, [&](i64 i) { return next[i]; }, [&](i64 i, i64 before) { next[i] = static_cast<i32>(before); });
     team.each(runs, [&](i64 run) {
@@ -124,7 +124,6 @@ GTR_FN void walk(Team& team, i64 first, i64 last, const i64* row_offsets, const 
         for (i64 at = tile * C; at < min(kept, (tile + 1) * C); ++at) longest = max(longest, counts[order[at]]);
         lengths[tile] = longest;
     });
-    team.sync();
     const i64 n_entries = team.scan(
         n_tiles, [&](i64 tile) { return lengths[tile] * C; }, [&](i64 tile, i64 start) { starts[tile] = start; });
     i32* sources = team.template scratch<i32>(n_entries);
@@ -177,8 +176,13 @@ GTR_FN void walk(Team& team, i64 first, i64 last, const i64* row_offsets, const 
                 [&](i64 lane) { moved[lane] = restart * own[row + lane] + back[row + lane] * before[row + lane]; });
             const i32* source = sources + starts[tile];
             const f32* share = shares + starts[tile];
-            for (i32 k = 0; k < lengths[tile]; ++k, source += C, share += C) {
-                team.template lanes<C>([&](i64 lane) { moved[lane] += share[lane] * now[source[lane]]; });
+            // Long rows are summed by parts, since the rounding of a sum grows with its length.
+            for (i32 k = 0; k < lengths[tile];) {
+                typename Team::template Lanes<f32, C> part;
+                for (const i32 end = min(lengths[tile], k + pagerank_part); k < end; ++k, source += C, share += C) {
+                    team.template lanes<C>([&](i64 lane) { part[lane] += share[lane] * now[source[lane]]; });
+                }
+                team.template lanes<C>([&](i64 lane) { moved[lane] += part[lane]; });
             }
             team.template lanes<C>([&](i64 lane) {
                 const i64 i = row + lane;

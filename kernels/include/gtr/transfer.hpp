@@ -1,0 +1,199 @@
+// The edges among each query's candidates, and the candidates that edges lead to.
+#pragma once
+
+#include "gtr/entry.hpp"
+
+GTR_BEGIN
+
+// Where a table stands among one query's candidates: a bit for each table and, for each word of bits, how many candidates
+// come before it. With so many tables that this would take too long to clear (n_words is 0), a binary search.
+struct Places {
+    const i32* candidates;
+    i64 n;
+    u64* words;
+    i32* starts;
+
+    // -1 where it is no candidate.
+    GTR_FN i64 find(i32 table) const {
+        if (words) {
+            const u64 word = words[table / 64];
+            const u64 bit = u64(1) << (table % 64);
+            return word & bit ? starts[table / 64] + popcount(word & (bit - 1)) : -1;
+        }
+        i64 low = 0, high = n;
+        while (low < high) {
+            i64 middle = (low + high) / 2;
+            if (candidates[middle] < table) low = middle + 1;
+            else high = middle;
+        }
+        return low < n && candidates[low] == table ? low : -1;
+    }
+};
+
+// Whether candidates are numbers of tables that rise.
+template <class Team>
+GTR_FN bool rising(Team& team, const i32* candidates, i64 n, i64 n_tables) {
+    return !team.sum(n, [&](i64 i) {
+        i64 table = candidates[i];
+        i64 before = i > 0 ? candidates[i - 1] : -1;
+        return i64(table <= before || table >= n_tables);
+    });
+}
+
+template <class Team>
+GTR_FN Places make_places(Team& team, const i32* candidates, i64 n, i64 n_words) {
+    if (!n_words) return {candidates, n, nullptr, nullptr};
+    u64* words = team.template scratch<u64>(n_words);
+    i32* starts = team.template scratch<i32>(n_words);
+    team.each(n_words, [&](i64 word) { words[word] = 0; });
+    team.sync();
+    // Whoever sees the first candidate of a word sets the whole word.
+    team.each(n, [&](i64 i) {
+        const i32 number = candidates[i] / 64;
+        if (i > 0 && candidates[i - 1] / 64 == number) return;
+        u64 word = 0;
+        for (i64 j = i; j < n && candidates[j] / 64 == number; ++j) word |= u64(1) << (candidates[j] % 64);
+        words[number] = word;
+        starts[number] = static_cast<i32>(i);
+    });
+    team.sync();
+    return {candidates, n, words, starts};
+}
+
+// How many neighbours of each candidate are candidates of the query as well; flags queries whose candidates don't rise.
+template <class Team>
+GTR_FN void count_edges(Team& team, i64 first, i64 last, const i32* candidates, const i64* graph_offsets,
+                        const i32* graph_columns, i64 n_tables, i64 n_words, i64* lengths, u8* wrong) {
+    const i64 n = last - first;
+    candidates += first;
+    lengths += first;
+    const bool right = rising(team, candidates, n, n_tables);
+    team.one([&] { *wrong = !right; });
+    if (!right) {
+        team.each(n, [&](i64 i) { lengths[i] = 0; });
+        return;
+    }
+    const Places places = make_places(team, candidates, n, n_words);
+    team.each(n, [&](i64 i) {
+        i64 found = 0;
+        const i64 end = graph_offsets[candidates[i] + 1];
+        for (i64 e = graph_offsets[candidates[i]]; e < end; ++e) found += places.find(graph_columns[e]) >= 0;
+        lengths[i] = found;
+    });
+}
+
+// Writes those neighbours, as numbers of the batch's candidates, their weights and the sums of them.
+template <class Team>
+GTR_FN void fill_edges(Team& team, i64 first, i64 last, const i32* candidates, const i64* graph_offsets,
+                       const i32* graph_columns, const f32* graph_weights, i64 n_words, const i64* row_offsets,
+                       i32* columns, f32* weights, f32* degrees) {
+    const i64 n = last - first;
+    candidates += first;
+    row_offsets += first;
+    degrees += first;
+    const Places places = make_places(team, candidates, n, n_words);
+    team.each(n, [&](i64 i) {
+        f64 degree = 0;
+        const i64 end = row_offsets[i + 1];
+        i64 to = row_offsets[i];
+        for (i64 e = graph_offsets[candidates[i]]; to < end; ++e) {
+            const i64 place = places.find(graph_columns[e]);
+            const f32 weight = graph_weights[e];
+            // Written in any case and kept where it is found: a branch on that would be guessed wrong too often.
+            columns[to] = static_cast<i32>(first + place);
+            weights[to] = weight;
+            degree += place >= 0 ? weight : 0.0f;
+            to += place >= 0;
+        }
+        degrees[i] = static_cast<f32>(degree);
+    });
+}
+
+// One bit for each table that is a candidate or a neighbour of one.
+template <class Team>
+GTR_FN u64* reached_words(Team& team, const i32* candidates, i64 n, const i64* graph_offsets, const i32* graph_columns,
+                          i64 n_words) {
+    u64* words = team.template scratch<u64>(n_words);
+    team.each(n_words, [&](i64 word) { words[word] = 0; });
+    team.sync();
+    team.each(n, [&](i64 i) {
+        const i32 table = candidates[i];
+        team.set_bits(words + table / 64, u64(1) << (table % 64));
+        for (i64 e = graph_offsets[table]; e < graph_offsets[table + 1]; ++e) {
+            const i32 neighbor = graph_columns[e];
+            team.set_bits(words + neighbor / 64, u64(1) << (neighbor % 64));
+        }
+    });
+    team.sync();
+    return words;
+}
+
+GTR_FINISH
+
+GTR_ENTRY(induced_count, Block, const i64* offsets, const i32* candidates, const i64* graph_offsets,
+          const i32* graph_columns, i64 n_tables, i64 n_words, i64* lengths, u8* wrong)
+    count_edges(team, offsets[item], offsets[item + 1], candidates, graph_offsets, graph_columns, n_tables, n_words,
+                lengths, wrong + item);
+GTR_END
+
+GTR_ENTRY(induced_fill, Block, const i64* offsets, const i32* candidates, const i64* graph_offsets,
+          const i32* graph_columns, const f32* graph_weights, i64 n_words, const i64* row_offsets, i32* columns,
+          f32* weights, f32* degrees)
+    fill_edges(team, offsets[item], offsets[item + 1], candidates, graph_offsets, graph_columns, graph_weights, n_words,
+               row_offsets, columns, weights, degrees);
+GTR_END
+
+GTR_ENTRY(widen_count, Block, const i64* offsets, const i32* candidates, const i64* graph_offsets,
+          const i32* graph_columns, i64 n_tables, i64 n_words, i64* lengths, u8* wrong)
+    const i64 n = offsets[item + 1] - offsets[item];
+    const bool right = rising(team, candidates + offsets[item], n, n_tables);
+    i64 reached = 0;
+    if (right) {
+        const u64* words =
+            reached_words(team, candidates + offsets[item], n, graph_offsets, graph_columns, n_words);
+        reached = team.sum(n_words, [&](i64 word) { return i64(popcount(words[word])); });
+    }
+    team.one([&] {
+        lengths[item] = reached;
+        wrong[item] = !right;
+    });
+GTR_END
+
+GTR_ENTRY(widen_fill, Block, const i64* offsets, const i32* candidates, const i64* graph_offsets,
+          const i32* graph_columns, i64 n_words, const i64* row_offsets, i32* tables)
+    const u64* words = reached_words(team, candidates + offsets[item], offsets[item + 1] - offsets[item],
+                                     graph_offsets, graph_columns, n_words);
+    i32* found = tables + row_offsets[item];
+    team.scan(
+        n_words, [&](i64 word) { return popcount(words[word]); },
+        [&](i64 word, i64 before) {
+            for (u64 bits = words[word]; bits; bits &= bits - 1) {
+                found[before++] = static_cast<i32>(word * 64 + count_trailing_zeros(bits));
+            }
+        });
+GTR_END
+
+// Of each row of a tile of similarities: how many are at least the floor and above 0.
+GTR_ENTRY(similarity_count, Warp, const f32* similarities, i64 n_columns, f64 floor, i64* lengths)
+    const f32* row = similarities + item * n_columns;
+    const f32 least = static_cast<f32>(floor);
+    const i64 kept = team.sum(n_columns, [&](i64 j) { return i32(row[j] >= least && row[j] > 0); });
+    team.one([&] { lengths[item] = kept; });
+GTR_END
+
+// Writes those, with columns that count from `start`, and their sums.
+GTR_ENTRY(similarity_fill, Warp, const f32* similarities, i64 n_columns, f64 floor, i64 start, const i64* row_offsets,
+          i32* columns, f32* weights, f32* degrees)
+    const f32* row = similarities + item * n_columns;
+    const f32 least = static_cast<f32>(floor);
+    auto kept = [&](i64 j) { return row[j] >= least && row[j] > 0; };
+    const f64 degree = team.sum(n_columns, [&](i64 j) { return kept(j) ? static_cast<f64>(row[j]) : 0.0; });
+    team.one([&] { degrees[item] = static_cast<f32>(degree); });
+    team.scan(
+        n_columns, [&](i64 j) { return kept(j); },
+        [&](i64 j, i64 before) {
+            if (!kept(j)) return;
+            columns[row_offsets[item] + before] = static_cast<i32>(start + j);
+            weights[row_offsets[item] + before] = row[j];
+        });
+GTR_END
