@@ -102,16 +102,18 @@ def kmeans(
     for place in range(0, starts.shape[0], at_once):
         runs += _lloyd(training, starts[place : place + at_once], max_iterations, threshold)
     best = min(runs, key=lambda run: run.inertia)
-    centroids, labels = best.centroids, best.labels
+    centroids, labels, inertia = best.centroids, best.labels, best.inertia
     if sample is not source:
         sums, counts = sample.update(labels[None], centroids.shape[0])
         means = sums[0].div_(counts[0].clamp_min(1)[:, None]).to(source.dtype)
         centroids = means[counts[0] > 0]
         del sums, means
         labels = source.assign_to(centroids[None])[0][0]
+    before = centroids.shape[0]
     centroids, labels = _without_empty(centroids, labels)
-    inertia = source.inertia(centroids, labels)
     found = centroids.shape[0]
+    if sample is not source or found < before:
+        inertia = source.inertia(centroids, labels)
     note = None
     if found < n_clusters:
         note = (

@@ -20,8 +20,9 @@ _GPU_TILE_SCORES = 1 << 26
 # Rows are moved by the mean of the centroids where that is this many times as long as what the centroids differ by:
 # there, products of rows as they are would lose digits.
 _FAR = 4.0
-# Columns that a team of a GPU sums; there are more clusters than teams only with several of them a cluster.
-_GPU_COLUMNS = 128
+# Columns that a team sums where there are few clusters for many teams; sums don't depend on it.
+_COLUMNS = 128
+_MANY_BINS = 32
 
 
 def assign(rows: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
@@ -80,7 +81,8 @@ def update(rows: Tensor, labels: Tensor, n_clusters: int, block_rows: int) -> tu
         counts[start] = torch.bincount(labels[start], minlength=n_clusters)
         members[start] = torch.argsort(labels[start], stable=True)
     sums = torch.zeros((n_starts, n_clusters, dim), dtype=torch.float64, device=labels.device)
-    columns = _GPU_COLUMNS if labels.device.type == "cuda" else max(dim, 1)
+    together = labels.device.type == "cpu" and n_bins >= _MANY_BINS
+    columns = max(dim, 1) if together else _COLUMNS
     n_parts = -(-dim // columns)
     launch(
         f"row_sums_{_SUFFIXES[rows.dtype]}",

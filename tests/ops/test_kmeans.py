@@ -6,6 +6,7 @@ import scipy.sparse
 import torch
 from scipy.spatial.distance import cdist
 
+from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import kmeans as ops
 from gtr_gpu.ragged import Ragged, SparseMatrix
 
@@ -126,3 +127,66 @@ def test_folded_columns_keep_all_products():
     np.testing.assert_allclose(dense @ dense.T, rows @ rows.T, rtol=1e-5, atol=1e-6)
     assert all(row.tolist() == sorted(set(row.tolist())) for row in (folded.columns[i] for i in range(30)))
     assert ops.fold_columns(sparse_of(torch.zeros(3, 5))).shape == (3, 1)
+
+
+@pytest.mark.parametrize("dim", [1, 6, 17, 100, 384, 768, 1500])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_dense_rows_of_all_widths_and_types(device, dim, dtype):
+    rows = random_rows(61, dim).to(dtype)
+    real = torch.float64 if dtype == torch.float64 else torch.float32
+    centroids = random_rows(14, dim, 1).to(real).view(2, 7, dim)
+    labels, distances = (found.cpu() for found in ops.assign(rows.to(device), centroids.to(device)))
+    sums, counts = (found.cpu() for found in ops.update(rows.to(device), labels.to(device), 7))
+    for start in range(2):
+        expected = cdist(rows.double(), centroids[start].double(), "sqeuclidean")
+        np.testing.assert_allclose(distances[start], expected.min(1), rtol=1e-5, atol=1e-6)
+        given = ops.distances_to(rows.to(device), centroids[start].to(device), labels[start].to(device))
+        np.testing.assert_allclose(given.cpu(), expected.min(1), rtol=1e-5, atol=1e-6)
+        member = np.eye(7)[labels[start]]
+        np.testing.assert_allclose(sums[start], member.T @ rows.double().numpy(), rtol=1e-12, atol=1e-12)
+        assert counts[start].tolist() == member.sum(0).tolist()
+
+
+def test_dense_ties_far_rows_and_equal_rows(device):
+    centroids = torch.tensor([[5.0, 5.0], [1.0, 0.0], [0.0, 1.0], [1.0, 0.0]], device=device)
+    labels, distances = ops.assign(torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.0, 0.0]], device=device), centroids)
+    assert labels.tolist() == [1, 1, 1]
+    assert distances.tolist() == [0.0, 1.0, 1.0]
+    near, far = 1e4 + random_rows(200, 6), 1e4 + random_rows(9, 6, 1)
+    labels, distances = ops.assign(near.to(device), far.to(device))
+    expected = cdist(near.double(), far.double(), "sqeuclidean")
+    np.testing.assert_allclose(distances.cpu(), expected.min(1), rtol=1e-4)
+    rows = (random_rows(200, 40, density=0.3) * 1e3).to(device)
+    assert ops.assign(rows, rows[:60].clone())[1][:60].tolist() == [0.0] * 60
+
+
+@pytest.mark.parametrize("n_clusters", [3, 50])
+def test_dense_sums_are_the_same_bytes_on_one_thread_and_two(n_clusters):
+    rows = random_rows(2000, 300)
+    labels = torch.randint(0, n_clusters, (2000,), generator=torch.Generator().manual_seed(0))
+    threads, found = torch.get_num_threads(), []
+    for n_threads in (1, 2):
+        torch.set_num_threads(n_threads)
+        found.append((ops.update(rows, labels, n_clusters)[0], ops.distances_to(rows, rows[:n_clusters], labels)))
+    torch.set_num_threads(threads)
+    assert torch.equal(found[0][0], found[1][0])
+    assert torch.equal(found[0][1], found[1][1])
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ops.assign(torch.zeros(2, 3), torch.zeros(2, 4)), r"rows must have the shape \[any, 4\]"),
+        (lambda: ops.assign(torch.zeros(2, 3), torch.zeros(0, 3)), "centroids must hold at least one"),
+        (lambda: ops.assign(torch.zeros(2, 3).int(), torch.zeros(1, 3)), "rows must be float32"),
+        (lambda: ops.assign(torch.zeros(2, 3), torch.zeros(1, 3).half()), "centroids must be float32"),
+        (lambda: ops.assign(sparse_of(torch.zeros(2, 3)), torch.zeros(1, 4)), "rows must have 4 columns"),
+        (lambda: ops.update(torch.zeros(2, 3), torch.tensor([0, 2]), 2), "labels must be from 0 to 1, got 2"),
+        (lambda: ops.update(torch.zeros(2, 3), torch.zeros(3).int(), 2), "labels must have the shape"),
+        (lambda: ops.distances_to(torch.zeros(2, 3), torch.zeros(1, 3), torch.tensor([0, -1])), "labels must be from"),
+        (lambda: ops.distances_to(torch.zeros(2, 3), torch.zeros(1, 3), torch.zeros(2)), "labels must be int32"),
+    ],
+)
+def test_arguments_are_checked(call, message):
+    with pytest.raises(GTRError, match=message):
+        call()
