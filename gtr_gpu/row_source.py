@@ -119,8 +119,12 @@ class PartedRows:
         for _, block in self._blocks():
             one = torch.zeros(block.shape[0], dtype=torch.int64, device=self.device)
             sums += ops.update(block, one, 1)[0][0]
-            entries = block.weights if isinstance(block, SparseMatrix) else block
-            squares += float(torch.linalg.vector_norm(entries, dtype=torch.float64) ** 2)
+            if isinstance(block, SparseMatrix):
+                squares += float(torch.linalg.vector_norm(block.weights, dtype=torch.float64) ** 2)
+            else:
+                # Many times as fast as torch's norm of float32 in float64.
+                origin = torch.zeros((1, self.dim), dtype=self.dtype, device=self.device)
+                squares += float(ops.distances_to(block, origin, one).sum(dtype=torch.float64))
         return sums, squares
 
     def inertia(self, centroids: Tensor, labels: Tensor) -> float:
