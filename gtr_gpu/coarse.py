@@ -12,11 +12,12 @@ from torch import Tensor
 from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops.representative import centroid_scores, cluster_scores, members_of, probe
+from gtr_gpu.ops.seeds import best_mixed
 from gtr_gpu.ops.segments import segment_max, segment_top_k_ragged, union
 from gtr_gpu.ops.transfer import widen
 from gtr_gpu.ops.types import Rows
 from gtr_gpu.questions import QueryFeatures
-from gtr_gpu.ragged import INDEX_DTYPE, Ragged, offsets_from_lengths
+from gtr_gpu.ragged import INDEX_DTYPE, Ragged
 from gtr_gpu.snapshot import Snapshot
 
 # Queries whose pools are gathered and multiplied at once: a few products too many cost less than to gather a table's
@@ -71,14 +72,12 @@ def find_candidates(queries: QueryFeatures, snapshot: Snapshot, config: Config, 
 
 def _from_all(queries: QueryFeatures, snapshot: Snapshot, config: Config, n_seeds: int) -> Candidates:
     """Scores all tables and keeps the best."""
-    dead = ~snapshot.alive.to(snapshot.device)
     semantic = lexical = None
     if config.personalization != "lexical":
         semantic = snapshot.dense_scores(queries.semantic)
     if config.personalization != "semantic":
         lexical = snapshot.lexical_scores(queries.terms, config)
-    scores = _mix(semantic, lexical, config.mix, lambda values: values.masked_fill(dead, 0).amax(1, keepdim=True))
-    return _best(scores.masked_fill(dead, -torch.inf), n_seeds)
+    return Candidates(*best_mixed(semantic, lexical, snapshot.takeable, config.mix, n_seeds))
 
 
 def _from_clusters(queries: QueryFeatures, snapshot: Snapshot, config: Config, n_seeds: int) -> Candidates:
@@ -88,8 +87,8 @@ def _from_clusters(queries: QueryFeatures, snapshot: Snapshot, config: Config, n
     if config.personalization != "semantic":
         by_words = snapshot.lexical_scores(queries.terms, config)
         if config.query_features == "native" and "heuristic" in config.modalities:
-            unfit = ~snapshot.alive.to(snapshot.device) | (by_words <= 0)
-            pools.append(_best(by_words.masked_fill(unfit, -torch.inf), n_seeds).tables.to("cpu"))
+            sharing = by_words.masked_fill(by_words <= 0, -torch.inf)
+            pools.append(best_mixed(sharing, None, snapshot.takeable, 1.0, n_seeds)[0].to("cpu"))
     pool = union(pools).to(snapshot.device)
     owner = pool.segment_ids()
     if by_words is not None:
@@ -182,19 +181,6 @@ def _mix(semantic: Tensor | None, lexical: Tensor | None, share: float, best: Ca
 def _relative(values: Tensor, best: Callable[[Tensor], Tensor]) -> Tensor:
     values = values.clamp_min(0)
     return values / best(values).clamp_min(torch.finfo(torch.float32).tiny)
-
-
-def _best(scores: Tensor, k: int) -> Candidates:
-    """The k best columns of each row of `[B, N]`, ties to the smaller one; columns at -inf are never taken."""
-    k = min(k, scores.shape[1])
-    threshold = torch.topk(scores, k, dim=1).values[:, -1:]
-    above = scores > threshold
-    tied = scores == threshold
-    taken = above | (tied & (tied.cumsum(1, dtype=torch.int32) <= k - above.sum(1, keepdim=True)))
-    taken &= scores > -torch.inf
-    columns = taken.nonzero()[:, 1]
-    tables = Ragged(columns.to(INDEX_DTYPE), offsets_from_lengths(taken.sum(1)))
-    return Candidates(tables, scores[taken])
 
 
 def _places(subset: Ragged, tables: Ragged, n_tables: int) -> Tensor:

@@ -194,6 +194,11 @@ class Snapshot:
         return cls(config, segments, clusters, removed, spacy_pipeline, device)
 
     @cached_property
+    def takeable(self) -> Tensor | None:
+        """Which tables a search may take, `[N]`, bool, on its device; None where that is all."""
+        return None if self.n_alive == self.n_tables else self.alive.to(self.device)
+
+    @cached_property
     def rows(self) -> dict[str, int]:
         """The number of each alive table by its id."""
         alive = self.alive.tolist()

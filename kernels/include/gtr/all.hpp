@@ -3,6 +3,7 @@
 #include "gtr/kmeans_dense.hpp"
 #include "gtr/lexical.hpp"
 #include "gtr/pagerank.hpp"
+#include "gtr/seeds.hpp"
 #include "gtr/segments.hpp"
 #include "gtr/tile_top_m.hpp"
 #include "gtr/transfer.hpp"

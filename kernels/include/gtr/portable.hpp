@@ -68,6 +68,17 @@ GTR_FN f32 to_f32(f16 value) {
 #endif
 }
 
+// The bits of a float32.
+GTR_FN u32 bits_of(f32 value) {
+#ifdef GTR_CUDA
+    return __float_as_uint(value);
+#else
+    u32 bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    return bits;
+#endif
+}
+
 template <class T>
 GTR_FN T min(T left, T right) {
     return right < left ? right : left;
