@@ -8,6 +8,7 @@ pip = $(bin)/python -m pip install --disable-pip-version-check --constraint cons
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help demo test lint check sanitize bench
+.NOTPARALLEL:
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,7 +30,8 @@ check: lint sanitize ## What `make test` leaves out: sanitizers, all CUDA target
 # The kernels' bodies by several real threads under ThreadSanitizer, which must also report each barrier that is dropped,
 # and under AddressSanitizer and UBSan.
 sanitize: $(VENV)/.dev
-	@for kind in thread address,undefined; do \
+	@if ! command -v $${CXX:-c++} > /dev/null; then echo "no sanitizers: there is no C++ compiler"; exit 0; fi; \
+	for kind in thread address,undefined; do \
 		$(bin)/cmake -S . -B build/sanitize-$$kind -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(bin))/ninja \
 			-DGTR_PYTHON=OFF -DGTR_TESTS=ON -DGTR_SANITIZE=$$kind && \
 		$(bin)/cmake --build build/sanitize-$$kind && \
@@ -43,12 +45,15 @@ bench: $(VENV)/.bench ## Run the benchmarks
 	done
 
 # One stamp for each set of packages, so that a second run installs nothing; kernels that changed are compiled anew.
+# An install without a compiler succeeds, so where there is one, an error of it must not pass for its absence.
 kernels := CMakeLists.txt kernels/bindings.cpp $(wildcard kernels/cpu/* kernels/include/gtr/*)
 $(VENV)/.demo: extras := offline,demo,readers
 $(VENV)/.dev: extras := dev
 $(VENV)/.bench: extras := dev,bench
 $(VENV)/.demo $(VENV)/.dev $(VENV)/.bench: pyproject.toml constraints.txt $(kernels) | $(bin)/python
 	$(pip) '.[$(extras)]'
+	@! command -v $${CXX:-c++} > /dev/null || $(bin)/python -c 'import gtr_gpu._native' || { \
+		echo "the kernels were not compiled; pip install --verbose says why" >&2; exit 1; }
 	@touch $@
 
 $(bin)/python:

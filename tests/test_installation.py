@@ -6,6 +6,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import nvrtc
 import pytest
 
 pytestmark = pytest.mark.slow
@@ -28,6 +29,15 @@ for _ in range(2):
 assert abs(float(ranks.values[0]) - 1 / 1.85) < 1e-6
 assert any("pagerank" in name for name in kernels.signatures())
 print(pathlib.Path(gtr_gpu.__file__).parent, kernels.sources(), native.extension() is not None)
+"""
+
+COMPILE_FOR_A_GPU = """
+import sys
+sys.path.append(sys.argv[1])
+import nvrtc
+from gtr_gpu.ops import cuda, kernels
+binary, _ = nvrtc.compile_to_cubin(cuda.source_text(), (*cuda.options(), "-arch=sm_90"))
+assert all(name.encode() in binary for name in kernels.signatures())
 """
 
 
@@ -75,6 +85,8 @@ def test_a_wheel_brings_its_kernels(tmp_path):
     assert Path(sources) == installed.packages / "gtr_gpu" / "kernels"
     assert native == "True"
     assert done.stderr == ""
+    if nvrtc.library():
+        installed.run("-c", COMPILE_FOR_A_GPU, str(Path(nvrtc.__file__).parent))
     assert "compiled kernels" in installed.run("-m", "gtr_gpu.cli", "doctor").stdout
 
 
