@@ -198,12 +198,14 @@ def _measure_row(row: Row, competitors: Mapping[str, Competitor], folder: Path, 
     common.say(f"{row.work}, {row.label}: {agreement.text}")
     pairs: list[tuple[float, float]] = []
     shares: list[float] = []
+    rates: dict[str, list[float]] = {kind: [] for kind in facts[0]["needs"]}
     start = time.perf_counter()
     while len(pairs) < options.rounds:
         pairs.append((competitors[ours[0]].run(ours[1]), competitors[peer[0]].run(peer[1])))
-        if facts[0]["needs"]:
-            limit = _limit_seconds(facts[0]["needs"], competitors["gtr"])
-            shares.append(pairs[-1][0] / limit)
+        for kind, found in rates.items():
+            found.append(_rate(kind, competitors["gtr"]))
+        if rates:
+            shares.append(pairs[-1][0] / max(need / rates[kind][-1] for kind, need in facts[0]["needs"].items()))
         if len(pairs) >= min(LEAST_ROUNDS, options.rounds) and time.perf_counter() - start > options.seconds:
             break
     each = [(one / facts[0]["items"], other / facts[1]["items"]) for one, other in pairs]
@@ -220,16 +222,23 @@ def _measure_row(row: Row, competitors: Mapping[str, Competitor], folder: Path, 
         "seconds": [list(pair) for pair in pairs],
         "items": [fact["items"] for fact in facts],
         "over_limit": statistics.median(shares) if shares else None,
+        "needs": facts[0]["needs"],
+        "machine_rates": rates,
     }
     common.say("  " + " | ".join(_cells(measured)[2:]))
     return measured
 
 
-def _limit_seconds(needs: Mapping[str, float], ours: Competitor) -> float:
-    """The least seconds on this machine, as busy as it is now."""
-    return max(need / (ours.facts["works"][kind]["items"] / ours.run(kind)) for kind, need in needs.items())
+def _rate(kind: str, ours: Competitor) -> float:
+    """What this machine, as busy as it is now, does of something in a second."""
+    return float(ours.facts["works"][kind]["items"]) / ours.run(kind)
 
 
+_LIMITS = {
+    "flops": "matrix products of float32 {:,.0f} GFLOP/s",
+    "bytes": "copies in memory {:,.0f} GB/s, reads and writes counted",
+    "cached_bytes": "copies in the cores' caches {:,.0f} GB/s",
+}
 HEADER = (
     *("work", "peer", "at least", "ratio", "over the rounds", "met", "same results"),
     *("ours, seconds", "items", "peer, seconds", "items", "ours / this machine's limit"),
@@ -237,8 +246,16 @@ HEADER = (
 
 
 def report(measured: Sequence[dict[str, Any]]) -> str:
-    """The rows as Markdown."""
-    return common.markdown_table(HEADER, [_cells(row) for row in measured])
+    """The rows as Markdown, and the limits that they were compared with."""
+    parts = [common.markdown_table(HEADER, [_cells(row) for row in measured])]
+    lines = []
+    for kind, label in _LIMITS.items():
+        found = [rate / 1e9 for row in measured for rate in row["machine_rates"].get(kind, ())]
+        if found:
+            lines.append(f"{label.format(statistics.median(found))} ({min(found):,.0f} to {max(found):,.0f})")
+    if lines:
+        parts.append(f"This machine's limits, measured between the turns: {'; '.join(lines)}.")
+    return "\n\n".join(parts)
 
 
 def _cells(row: Mapping[str, Any]) -> list[str]:

@@ -124,9 +124,12 @@ def gtr(folder: Path, sizes: Sizes) -> Works:
     def ids(found: np.ndarray) -> dict[str, np.ndarray]:
         return {"ids": found}
 
+    # All cosines are computed, for a batch from features in the cache, for one question from those in memory.
+    products = 2.0 * index.n_tables * HashEncoder.dimension * len(queries)
+    read = 4.0 * index.n_tables * HashEncoder.dimension * len(few)
     return {
-        "batch": Work(batch, len(queries), ids),
-        "single": Work(single, len(few), ids),
+        "batch": Work(batch, len(queries), ids, {"flops": products}),
+        "single": Work(single, len(few), ids, {"bytes": read}),
         "reference batch": Work(by_reference(batch), len(queries), ids),
         "reference single": Work(by_reference(single), len(few), ids),
         "few": Work(by_reference(lambda: batch(few)), len(few), ids),
