@@ -5,7 +5,8 @@ word numbers of the questions, stop words left out. Transposed matrices are made
 
 Neighbours are those with the highest dot product, of all words, and once more of words that at most 500 tables hold,
 as the graph takes them. SciPy multiplies 512 rows at a time, then takes the best by `argpartition`; sparse_dot_topn is
-asked for one more, which is the row itself. BM25 (Lucene's, k1 = 1.2, b = .75) ends with the ten best of a question.
+asked for one more, which is the row itself. BM25 (Lucene's, k1 = 1.2, b = .75) ends with the ten best of a question;
+what a word's occurrences count was computed beforehand, as bm25s does too.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ NEIGHBORS, MAX_COMMON = 3, 500
 BEST = 10
 K1, B = 1.2, 0.75
 _BLOCK = 512
+_ASKED = 64
 
 
 def prepare(options: Namespace, sizes: Sizes, folder: Path) -> None:
@@ -81,7 +83,7 @@ def gtr(folder: Path, sizes: Sizes) -> Works:
 
     from gtr_gpu.clustering import KMeansResult, kmeans
     from gtr_gpu.ops.dispatch import use
-    from gtr_gpu.ops.lexical import bm25_scores
+    from gtr_gpu.ops.lexical import bm25_weights, posting_scores
     from gtr_gpu.ops.top_m import sparse_top_m
     from gtr_gpu.ragged import Ragged, SparseMatrix
 
@@ -141,19 +143,19 @@ def gtr(folder: Path, sizes: Sizes) -> Works:
             {"bytes": 8 * pairs},
         )
 
-    average = float(lengths.double().mean())
+    weighted = bm25_weights(postings, lengths, float(lengths.double().mean()), K1, B)
     blocks = [
-        asked.slice(start, min(start + _BLOCK, len(asked.columns))) for start in range(0, sizes.questions, _BLOCK)
+        asked.slice(start, min(start + _ASKED, len(asked.columns))) for start in range(0, len(asked.columns), _ASKED)
     ]
-    blocks = [block for block in blocks if len(block.columns)]
+    buffer = torch.empty(_ASKED, n_tables)
 
     def lexical() -> list[torch.Tensor]:
-        return [
-            bm25_scores(block, postings, lengths, frequency, n_tables, average, K1, B)
-            .topk(min(BEST, n_tables), 1)
-            .values
-            for block in blocks
-        ]
+        best = []
+        for block in blocks:
+            scores = buffer[: len(block.columns)]
+            posting_scores(block, weighted, frequency, n_tables, out=scores)
+            best.append(scores.topk(min(BEST, n_tables), 1).values)
+        return best
 
     touched = float(frequency[asked.columns.values].sum())
     works["lexical"] = Work(
