@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from gtr_gpu.ops.top_m import dense_top_m, merge_top_m, sparse_top_m
+from gtr_gpu.ops.sparse_top_m import sparse_top_m
+from gtr_gpu.ops.top_m import dense_top_m, merge_top_m
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix
 
 # Tables whose nearest clusters are looked for at once, which are copied for it.
@@ -148,7 +149,8 @@ def evidence_edges(
     matrix = _weighted(evidence, max_common, alive)
     features = None if tie_break is None else (tie_break[first_new:], tie_break)
     own = torch.arange(first_new, n_tables, device=evidence.device)
-    ids, similarities = sparse_top_m(matrix.slice(first_new, n_tables), matrix.transpose(), m, own, features)
+    queries = matrix.slice(first_new, n_tables) if first_new else matrix
+    ids, similarities = sparse_top_m(queries, matrix, m, own, features)
     return OutEdges(ids, similarities)
 
 

@@ -84,7 +84,7 @@ def gtr(folder: Path, sizes: Sizes) -> Works:
     from gtr_gpu.clustering import KMeansResult, kmeans
     from gtr_gpu.ops.dispatch import use
     from gtr_gpu.ops.lexical import bm25_weights, posting_scores
-    from gtr_gpu.ops.top_m import sparse_top_m
+    from gtr_gpu.ops.sparse_top_m import sparse_top_m
     from gtr_gpu.ragged import Ragged, SparseMatrix
 
     arrays = {name: torch.from_numpy(array) for name, array in _load(folder).items()}
@@ -133,10 +133,9 @@ def gtr(folder: Path, sizes: Sizes) -> Works:
 
     own = torch.arange(n_tables)
     for name, vectors in (("all", rows), ("rare", few)):
-        transposed = vectors.transpose()
         pairs = float(vectors.columns.values.bincount(minlength=vectors.n_columns).double().square().sum())
         works[f"neighbours {name}"] = Work(
-            lambda vectors=vectors, transposed=transposed: sparse_top_m(vectors, transposed, NEIGHBORS, own),
+            lambda vectors=vectors: sparse_top_m(vectors, vectors, NEIGHBORS, own),
             n_tables,
             lambda found: {"ids": found[0].numpy(), "similarity": found[1].clamp_min(0).numpy()},
             # An id and a weight are read for each product that isn't 0.

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.ops import _kmeans_dense, reference
+from gtr_gpu.ops import _kmeans_dense, _kmeans_sparse, reference
 from gtr_gpu.ops.checks import check_range, check_sparse, check_tensor
 from gtr_gpu.ops.dispatch import operation, serves
-from gtr_gpu.ops.reference.kmeans import SUM_BLOCK, fold_columns, sparse_product
+from gtr_gpu.ops.reference.kmeans import SUM_BLOCK, fold_columns
 from gtr_gpu.ops.types import Rows
 from gtr_gpu.ragged import SparseMatrix
 
@@ -25,7 +25,7 @@ _FEATURES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _INTEGERS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
 
 
-@operation(*_kmeans_dense.ASSIGN_KERNELS)
+@operation(*_kmeans_dense.ASSIGN_KERNELS, *_kmeans_sparse.ASSIGN_KERNELS)
 def assign(rows: Rows, centroids: Tensor) -> tuple[Tensor, Tensor]:
     """Finds the nearest centroid of each row; ties go to the smaller cluster.
 
@@ -43,14 +43,16 @@ def assign(rows: Rows, centroids: Tensor) -> tuple[Tensor, Tensor]:
     if batch.shape[1] == 0:
         raise GTRError("centroids must hold at least one centroid, got none")
     _check_rows(rows, batch.shape[2], centroids.device)
-    if isinstance(rows, SparseMatrix) or not serves("assign", centroids.device):
+    if not serves("assign", centroids.device):
         labels, distances = reference.kmeans.assign(rows, batch)
+    elif isinstance(rows, SparseMatrix):
+        labels, distances = _kmeans_sparse.assign(rows, batch)
     else:
         labels, distances = _kmeans_dense.assign(rows, batch)
     return (labels, distances) if centroids.dim() == 3 else (labels[0], distances[0])
 
 
-@operation(*_kmeans_dense.DISTANCE_KERNELS)
+@operation(*_kmeans_dense.DISTANCE_KERNELS, *_kmeans_sparse.DISTANCE_KERNELS)
 def distances_to(rows: Rows, centroids: Tensor, labels: Tensor) -> Tensor:
     """The squared distance of each row to one given centroid, by difference; 0 exactly where they are equal.
 
@@ -70,12 +72,14 @@ def distances_to(rows: Rows, centroids: Tensor, labels: Tensor) -> Tensor:
     _check_rows(rows, centroids.shape[1], device)
     check_tensor("labels", labels, (rows.shape[0],), _INTEGERS, device)
     check_range("labels", labels, centroids.shape[0])
-    if isinstance(rows, SparseMatrix) or not serves("distances_to", device):
+    if not serves("distances_to", device):
         return reference.kmeans.distances_to(rows, centroids, labels)
+    if isinstance(rows, SparseMatrix):
+        return _kmeans_sparse.distances_to(rows, centroids, labels.to(torch.int32))
     return _kmeans_dense.distances_to(rows, centroids, labels.to(torch.int32))
 
 
-@operation(*_kmeans_dense.UPDATE_KERNELS)
+@operation(*_kmeans_dense.UPDATE_KERNELS, *_kmeans_sparse.UPDATE_KERNELS)
 def update(rows: Rows, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
     """Sums the rows of each cluster, in float64 and in the order of the rows.
 
@@ -96,11 +100,34 @@ def update(rows: Rows, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]
     batch = _starts("labels", labels, (rows.shape[0],), _INTEGERS)
     _check_rows(rows, rows.shape[1], labels.device)
     check_range("labels", labels, n_clusters)
-    if isinstance(rows, SparseMatrix) or not serves("update", labels.device):
+    if not serves("update", labels.device):
         sums, counts = reference.kmeans.update(rows, batch, n_clusters)
+    elif isinstance(rows, SparseMatrix):
+        sums, counts = _kmeans_sparse.update(rows, batch.to(torch.int32), n_clusters, SUM_BLOCK)
     else:
         sums, counts = _kmeans_dense.update(rows, batch.to(torch.int32), n_clusters, SUM_BLOCK)
     return (sums, counts) if labels.dim() == 2 else (sums[0], counts[0])
+
+
+@operation(*_kmeans_sparse.PRODUCT_KERNELS)
+def sparse_product(rows: SparseMatrix, dense: Tensor) -> Tensor:
+    """Sparse rows by a dense matrix, each row's entries in order.
+
+    Args:
+        rows: `[N, V]`.
+        dense: `[V, M]`, float32 or float64.
+
+    Returns:
+        `rows @ dense`, `[N, M]`, in the type of the dense matrix.
+
+    Raises:
+        GTRError: Arguments of wrong types or shapes.
+    """
+    check_tensor("dense", dense, (None, None), _REALS, dense.device)
+    _check_rows(rows, dense.shape[0], dense.device)
+    if not serves("sparse_product", dense.device):
+        return reference.kmeans.sparse_product(rows, dense)
+    return _kmeans_sparse.sparse_product(rows, dense)
 
 
 def _starts(name: str, tensor: Tensor, shape: tuple[int | None, ...], dtypes: tuple[torch.dtype, ...]) -> Tensor:

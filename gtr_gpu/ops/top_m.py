@@ -10,10 +10,9 @@ from gtr_gpu.ops import reference
 from gtr_gpu.ops.checks import check_range, check_tensor
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import launch, scratch_bytes
-from gtr_gpu.ops.reference.top_m import sparse_top_m
 from gtr_gpu.ragged import INDEX_DTYPE
 
-__all__ = ["MAX_TILE", "dense_top_m", "merge_top_m", "sparse_top_m"]
+__all__ = ["MAX_TILE", "dense_top_m", "merge_top_m"]
 
 # Numbers that a tile may hold at once (float32): 64 MB.
 MAX_TILE = 1 << 24

@@ -1,9 +1,12 @@
 // Every kernel. Those who include this define GTR_ENTRY first, or have it made templates or CUDA kernels.
 #include "gtr/counts.hpp"
 #include "gtr/kmeans_dense.hpp"
+#include "gtr/kmeans_sparse.hpp"
 #include "gtr/lexical.hpp"
 #include "gtr/pagerank.hpp"
 #include "gtr/seeds.hpp"
 #include "gtr/segments.hpp"
+#include "gtr/sparse_rows.hpp"
+#include "gtr/sparse_top_m.hpp"
 #include "gtr/tile_top_m.hpp"
 #include "gtr/transfer.hpp"
