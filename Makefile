@@ -38,9 +38,10 @@ sanitize: $(VENV)/.dev
 		$(bin)/ctest --test-dir build/sanitize-$$kind --output-on-failure || exit 1; \
 	done
 
+# On a machine with a GPU, benchmarks/gpu.sh is the one to run.
 # `make bench LIMIT=300` reads at most so many tables of a set: minutes and not hours. `make bench ONLY=kernels` runs one.
 bench: $(VENV)/.bench ## Run the benchmarks
-	@for script in $(if $(ONLY),benchmarks/$(ONLY).py,benchmarks/[a-z]*.py); do \
+	@for script in $(if $(ONLY),benchmarks/$(ONLY).py,$(filter-out benchmarks/gpu.py,$(wildcard benchmarks/[a-z]*.py))); do \
 		echo "== $$script" && $(bin)/python $$script $(if $(LIMIT),--limit $(LIMIT)) || exit 1; \
 	done
 
