@@ -23,6 +23,9 @@ from gtr_gpu.seeding import dense_rows, parallel, plus_plus
 
 Init = Literal["k-means++", "k-means||"]
 
+# Numbers of centroids that are compared at once.
+_SHIFT_NUMBERS = 1 << 16
+
 
 @dataclass(frozen=True)
 class KMeansResult:
@@ -197,7 +200,12 @@ def _repair(source: RowSource, sums: Tensor, counts: Tensor, labels: Tensor, dis
 
 def _shifts(moved: Tensor, centroids: Tensor) -> Tensor:
     """The squared moves of each start's centroids, added up, `[S]`."""
-    shifts: Tensor = (moved - centroids).square_().sum((1, 2))
+    # In parts that stay in a cache, along the dimension that is farthest apart in memory.
+    along = 1 if moved.is_contiguous() else 2
+    step = max(1, _SHIFT_NUMBERS // max(moved.numel() // max(moved.shape[along], 1), 1))
+    shifts = torch.zeros(moved.shape[0], dtype=moved.dtype, device=moved.device)
+    for new, old in zip(torch.split(moved, step, along), torch.split(centroids, step, along), strict=True):
+        shifts += (new - old).square_().sum((1, 2))
     return shifts
 
 

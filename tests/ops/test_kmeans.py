@@ -7,6 +7,7 @@ import torch
 from scipy.spatial.distance import cdist
 
 from gtr_gpu.errors import GTRError
+from gtr_gpu.ops import _kmeans_dense
 from gtr_gpu.ops import kmeans as ops
 from gtr_gpu.ragged import Ragged, SparseMatrix
 
@@ -145,6 +146,39 @@ def test_dense_rows_of_all_widths_and_types(device, dim, dtype):
         member = np.eye(7)[labels[start]]
         np.testing.assert_allclose(sums[start], member.T @ rows.double().numpy(), rtol=1e-12, atol=1e-12)
         assert counts[start].tolist() == member.sum(0).tolist()
+
+
+@pytest.mark.parametrize("halved", [True, False])
+@pytest.mark.parametrize(("n", "d", "k"), [(0, 3, 256), (1, 1, 300), (700, 17, 257), (300, 384, 1024)])
+@pytest.mark.parametrize(("scale", "shift"), [(1.0, 0.0), (1e3, 3.0), (1e-3, 5.0)])
+def test_many_clusters_are_compared_exactly_whatever_the_products_are_rounded_to(
+    device, monkeypatch, halved, n, d, k, scale, shift
+):
+    if device.type == "cpu":
+        monkeypatch.setattr(_kmeans_dense, "_multiplies_bf16", lambda _: halved)
+    rows = random_rows(n, d) * scale + shift
+    # Some centroids are near each other, some equal, some equal to rows.
+    centroids = (random_rows(2 * k, d, 1) * scale + shift).view(2, k, d)
+    centroids[0, 10:20] = centroids[0, 0] + 1e-4 * scale * random_rows(10, d, 2)
+    centroids[1, 5] = centroids[1, k - 1]
+    centroids[0, k - min(n, 5) :] = rows[:5]
+    labels, distances = (found.cpu() for found in ops.assign(rows.to(device), centroids.to(device)))
+    for start in range(2):
+        expected = cdist(rows.double(), centroids[start].double(), "sqeuclidean")
+        taken = np.take_along_axis(expected, labels[start, :, None].numpy(), 1)[:, 0]
+        np.testing.assert_allclose(taken, expected.min(1, initial=np.inf), rtol=1e-5, atol=1e-9 * scale**2)
+        np.testing.assert_allclose(distances[start], taken, rtol=1e-3, atol=1e-6 * (scale + shift) ** 2)
+        assert (labels[start] != k - 1).all() or start == 0, "of equal centroids the smaller one is taken"
+
+
+@pytest.mark.parametrize("halved", [True, False])
+def test_equal_centroids_and_rows_of_zeros_go_to_the_smallest_of_many_clusters(device, monkeypatch, halved):
+    if device.type == "cpu":
+        monkeypatch.setattr(_kmeans_dense, "_multiplies_bf16", lambda _: halved)
+    rows, centroids = torch.zeros(5, 6, device=device), torch.ones(300, 6, device=device)
+    labels, distances = ops.assign(rows, centroids)
+    assert labels.tolist() == [0] * 5
+    assert distances.tolist() == [6.0] * 5
 
 
 def test_dense_ties_far_rows_and_equal_rows(device):

@@ -52,6 +52,68 @@ GTR_FN void nearest(Team& team, const Real* products, const Real* halves, const 
     }
 }
 
+// Clusters whose products are looked through at once.
+constexpr i64 nearest_block = 64;
+
+// How far a row is from what is left of it in bf16, squared.
+template <class Team>
+GTR_FN f32 squared_rounding(Team& team, i64 dim, const f32* row) {
+    return team.sum(dim, [&](i64 i) {
+        const f32 lost = row[i] - to_f32(to_bf16(row[i]));
+        return lost * lost;
+    });
+}
+
+// As nearest, from products of bf16: clusters that may be the nearest, as far as those products tell, are compared by
+// exact products. `longest` and `rounding` are the greatest length of a centroid in `against`, and of what it lost in
+// bf16; `moved` and `against` are what the products are of.
+template <class Team>
+GTR_FN void nearest_of_few(Team& team, const bf16* products, const f32* halves, const f32* moved, const f32* against,
+                           const f32* row, const f32* centroids, i64 dim, i64 n_starts, i64 n_clusters, i64 n_rows,
+                           f32 longest, f32 rounding, i32* labels, f32* distances) {
+    // Half an ulp of the products as they are stored, of the larger of the two, and more.
+    constexpr f32 ulp = 1.0f / 256;
+    const f32 length = sqrt(team.sum(dim, [&](i64 i) { return moved[i] * moved[i]; }));
+    const f32 lost = sqrt(squared_rounding(team, dim, moved));
+    // |x'c' - xc| <= |x'-x||c'| + |x||c'-c|, and what sums of dim products in f32 may lose.
+    const f32 sums = static_cast<f32>(dim) * 1.2e-7f * length * longest;
+    const f32 slack = 2 * (lost * (longest + rounding) + length * rounding + sums) * 1.01f;
+    for (i64 start = 0; start < n_starts; ++start) {
+        const bf16* own = products + start * n_clusters;
+        const f32* half = halves + start * n_clusters;
+        const f32* others = against + start * n_clusters * dim;
+        const f32 surest = team.max(n_clusters, lowest<f32>(), [&](i64 k) {
+            const f32 product = to_f32(own[k]);
+            return product - abs(product) * ulp - half[k];
+        });
+        const f32 least = surest - slack;
+        f32 best = lowest<f32>();
+        i64 found = 0;
+        for (i64 first = 0; first < n_clusters; first += nearest_block) {
+            const i64 width = min(nearest_block, n_clusters - first);
+            auto most = [&](i64 j) {
+                const f32 product = to_f32(own[first + j]);
+                return product + abs(product) * ulp - half[first + j];
+            };
+            if (!(team.max(width, lowest<f32>(), most) >= least)) continue;
+            for (i64 j = 0; j < width; ++j) {
+                if (!(most(j) >= least)) continue;
+                const f32* other = others + (first + j) * dim;
+                const f32 value = team.sum(dim, [&](i64 i) { return moved[i] * other[i]; }) - half[first + j];
+                if (value > best) {
+                    best = value;
+                    found = first + j;
+                }
+            }
+        }
+        const f32 distance = squared_distance(team, dim, row, centroids + (start * n_clusters + found) * dim);
+        team.one([&] {
+            labels[start * n_rows] = static_cast<i32>(found);
+            distances[start * n_rows] = distance;
+        });
+    }
+}
+
 // The sum of the rows of one cluster, from `low` up to `high` of their columns. Rows are added in their order: those of
 // each block of `block_rows` on their own, then the blocks.
 template <class T, class Team>
@@ -102,6 +164,14 @@ GTR_ENTRY(nearest_f64, Warp, const f64* products, const f64* halves, const f64* 
           i64 n_starts, i64 n_clusters, i64 n_rows, i64 first, i32* labels, f64* distances)
     nearest(team, products + item * n_starts * n_clusters, halves, rows + item * dim, centroids, dim, n_starts,
             n_clusters, n_rows, labels + first + item, distances + first + item);
+GTR_END
+
+GTR_ENTRY(nearest_of_few, Warp, const bf16* products, const f32* halves, const f32* moved, const f32* against,
+          const f32* rows, const f32* centroids, i64 dim, i64 n_starts, i64 n_clusters, i64 n_rows, f64 longest,
+          f64 rounding, i64 first, i32* labels, f32* distances)
+    nearest_of_few(team, products + item * n_starts * n_clusters, halves, moved + item * dim, against,
+                   rows + item * dim, centroids, dim, n_starts, n_clusters, n_rows, static_cast<f32>(longest),
+                   static_cast<f32>(rounding), labels + first + item, distances + first + item);
 GTR_END
 
 GTR_ENTRY(row_distances_f32, Warp, const f32* rows, const f32* centroids, const i32* labels, i64 dim, f32* distances)

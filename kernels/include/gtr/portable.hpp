@@ -79,6 +79,17 @@ GTR_FN u32 bits_of(f32 value) {
 #endif
 }
 
+// The nearest bf16, ties to the even one; not for NaN.
+GTR_FN bf16 to_bf16(f32 value) {
+#ifdef GTR_CUDA
+    u32 bits = __float_as_uint(value);
+#else
+    u32 bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+#endif
+    return {static_cast<u16>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+
 template <class T>
 GTR_FN T min(T left, T right) {
     return right < left ? right : left;
