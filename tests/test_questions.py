@@ -62,60 +62,61 @@ def test_the_pipeline_is_that_of_the_index_that_took_anothers_place(tmp_path, lo
     assert loaded == [("blank:en", "tags"), ("blank:en", "paper"), ("blank:en", "tags")]
 
 
-@pytest.fixture
-def renamed(monkeypatch):
-    """The pipeline that is installed, under the name of another one from the second loading on."""
-    featurizer, names = questions.StructuralFeaturizer, iter(["blank:en", *["blank:xx"] * 9])
+def install_another(monkeypatch, **attributes):
+    """Changes attributes of every pipeline that is loaded from now on."""
+    featurizer = structural.StructuralFeaturizer
 
     def load(config):
         loaded = featurizer(config)
-        loaded.name = next(names)
+        vars(loaded).update(attributes)
         return loaded
 
     for module in (building, questions):
         monkeypatch.setattr(module, "StructuralFeaturizer", load)
 
 
-def without_pipeline(path):
-    """An index as it was before the name of the pipeline was kept."""
+def forget_pipeline(path):
+    """Makes an index as it was before the name of the pipeline was kept."""
     with IndexFolder(path).writer() as transaction:
-        facts = {name: value for name, value in transaction.manifest.encoder.items() if name != "spacy_pipeline"}
-        assert len(facts) == len(transaction.manifest.encoder) - 1
+        facts = dict(transaction.manifest.encoder)
+        del facts["spacy_pipeline"]
         transaction.commit(dataclasses.replace(transaction.manifest, encoder=facts))
 
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("searched", [True, False])
-def test_another_pipeline_is_told_once(tmp_path, caplog, renamed, known, searched):
+def test_another_pipeline_is_told_once(tmp_path, monkeypatch, caplog, known, searched):
     modalities = ("semantic", "structural") if searched else ("semantic", "heuristic")
     config = fast_config(n_clusters=2, coarse="clusters", query_features="native", modalities=modalities)
     index = GTRIndex.build(TABLES[:9], tmp_path / "x", config=config)
     assert index.info()["encoder"]["spacy_pipeline"] == "blank:en"
     if not known:
-        without_pipeline(tmp_path / "x")
-    for change in (lambda index: index.add(TABLES[9:]), lambda index: index.search(QUERIES, 3)):
-        index = GTRIndex.load(tmp_path / "x")
-        caplog.clear()
-        change(index)
+        forget_pipeline(tmp_path / "x")
+    index = GTRIndex.load(tmp_path / "x")
+    for _ in range(2):
         index.search(QUERIES, 3)
-        warnings = [record.getMessage() for record in caplog.records if "blank:en" in record.getMessage()]
-        assert len(warnings) == (known and searched) * (2 if index.info()["generation"] == 99 else 1), warnings
+    GTRIndex.load(tmp_path / "x").add(TABLES[9:10])
+    assert "spaCy pipeline" not in caplog.text
+    install_another(monkeypatch, name="en_other-1")
+    GTRIndex.load(tmp_path / "x").add(TABLES[10:])
+    assert caplog.text.count("by the spaCy pipeline blank:en and these are by en_other-1") == (known and searched)
+    caplog.clear()
+    index = GTRIndex.load(tmp_path / "x")
+    for _ in range(2):
+        index.search(QUERIES, 3)
+    assert caplog.text.count("by the spaCy pipeline blank:en and these are by en_other-1") == (known and searched)
     index.rebuild()
     assert index.info()["encoder"].get("spacy_pipeline") == ("blank:en" if known else None)
 
 
-def test_a_pipeline_that_counts_other_numbers_is_refused(tmp_path):
-    knobs = {"n_clusters": 2, "coarse": "clusters", **STRUCTURAL}
-    index = GTRIndex.build(TABLES[:9], tmp_path / "x", config=fast_config(spacy_model="auto", **knobs))
-    monkey = pytest.MonkeyPatch()
-    with monkey.context() as patch:
-        patch.setattr(structural, "_ENGLISH_MODELS", ("no_such_model_anywhere",))
-        structural._load.cache_clear()
-        for change in (lambda index: index.add(TABLES[9:]), lambda index: index.search(QUERIES, 3)):
-            with pytest.raises(GTRError, match="structural features need the spaCy pipeline en_core_web_sm.* blank:en"):
-                change(GTRIndex.load(tmp_path / "x"))
-    structural._load.cache_clear()
-    assert GTRIndex.load(tmp_path / "x").info()["generation"] == 1
+def test_a_pipeline_that_counts_other_numbers_is_refused(tmp_path, monkeypatch):
+    config = fast_config(n_clusters=2, coarse="clusters", **STRUCTURAL)
+    index = GTRIndex.build(TABLES[:9], tmp_path / "x", config=config)
+    install_another(monkeypatch, names=["tokens"], name="en_other-1")
+    for change in (lambda index: index.add(TABLES[9:]), lambda index: index.search(QUERIES, 3)):
+        with pytest.raises(GTRError, match=r"need the spaCy pipeline blank:en, which counts 5 .* got en_other-1"):
+            change(GTRIndex.load(tmp_path / "x"))
+    assert index.info()["generation"] == GTRIndex.load(tmp_path / "x").info()["generation"] == 1
 
 
 def test_an_encoders_folder_is_kept_as_an_absolute_path(tmp_path, monkeypatch):

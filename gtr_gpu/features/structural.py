@@ -87,8 +87,8 @@ class StructuralFeaturizer:
             )
         if searched and made_by not in ("", self.name):
             logger.warning(
-                "the index's structural features were counted by the spaCy pipeline %s and these are by %s, so clusters "
-                "of the structural modality fit less well; install the former, or build the index anew",
+                "the index's structural features were counted by the spaCy pipeline %s and these are by %s, so "
+                "clusters of the structural modality fit less well; install the former, or build the index anew",
                 made_by,
                 self.name,
             )
