@@ -13,9 +13,10 @@ from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops.representative import centroid_scores, cluster_scores, members_of, probe
 from gtr_gpu.ops.seeds import best_mixed
-from gtr_gpu.ops.segments import segment_max, segment_top_k_ragged, union
+from gtr_gpu.ops.segments import segment_max, segment_top_k_ragged
 from gtr_gpu.ops.transfer import widen
 from gtr_gpu.ops.types import Rows
+from gtr_gpu.ops.union import union
 from gtr_gpu.questions import QueryFeatures
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged
 from gtr_gpu.snapshot import Snapshot

@@ -65,14 +65,17 @@ def check_offsets(name: str, offsets: Tensor, total: int, device: torch.device) 
         _known_offsets[offsets] = (version, total)
 
 
-def check_range(name: str, indices: Tensor, upper: int, lower: int = 0) -> None:
+def check_range(name: str, indices: Tensor, upper: int, lower: int = 0) -> int:
     """Checks that all indices are from `lower` up to below `upper`.
+
+    Returns:
+        The greatest index; `lower - 1` where there is none.
 
     Raises:
         GTRError: One is not.
     """
     if indices.numel() == 0:
-        return
+        return lower - 1
     version = _version(indices)
     known = _known_ranges.get(indices)  # type: ignore[no-untyped-call]
     if version is None or known is None or known[0] != version:
@@ -83,6 +86,7 @@ def check_range(name: str, indices: Tensor, upper: int, lower: int = 0) -> None:
     if least < lower or greatest >= upper:
         wrong = least if least < lower else greatest
         raise GTRError(f"{name} must be from {lower} to {upper - 1}, got {wrong}")
+    return int(greatest)
 
 
 def _version(tensor: Tensor) -> int | None:

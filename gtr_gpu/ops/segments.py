@@ -1,4 +1,4 @@
-"""Sums, maxima, softmax, top-k and unions over the rows of ragged batches.
+"""Sums, maxima, softmax and top-k over the rows of ragged batches.
 
 Every function takes items `[T]` with the offsets `[B + 1]` (int64) of the rows that they belong to, as in
 [Ragged][gtr_gpu.ragged.Ragged], on any device. Empty rows are fine; items are numbers, not NaN. Sums run in float64,
@@ -15,19 +15,7 @@ from gtr_gpu.ops import reference
 from gtr_gpu.ops.checks import check_offsets, check_range, check_tensor
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import launch, scratch_bytes
-from gtr_gpu.ops.reference.segments import union
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, offsets_from_lengths
-
-__all__ = [
-    "segment_max",
-    "segment_mean",
-    "segment_normalize",
-    "segment_softmax",
-    "segment_sum",
-    "segment_top_k",
-    "segment_top_k_ragged",
-    "union",
-]
 
 _REALS = (torch.float32, torch.float64)
 _SUFFIXES = {torch.float32: "f32", torch.float64: "f64"}

@@ -114,17 +114,6 @@ def test_top_k_is_a_sort_by_value_and_id(device, data, k):
     assert positions[positions >= 0].tolist() == ragged_positions.tolist()
 
 
-@given(
-    st.integers(0, 5).flatmap(
-        lambda n: st.lists(st.lists(st.sets(st.integers(0, 9)), min_size=n, max_size=n), min_size=1, max_size=3)
-    )
-)
-def test_union_is_the_union_of_sets(batches):
-    result = segments.union([Ragged.from_rows([sorted(row) for row in batch]) for batch in batches])
-    assert result.values.dtype == torch.int32
-    assert result.to_lists() == [sorted(set().union(*rows)) for rows in zip(*batches, strict=True)]
-
-
 WIDTHS = [1, 6, 17, 100, 384, 768, 1500]
 
 
@@ -212,6 +201,3 @@ def test_wrong_arguments_are_named(device):
             operation(values, torch.tensor([0, 2, 1, 3], device=device))
         with pytest.raises(GTRError, match="offsets must be int64"):
             operation(values, offsets.int())
-    empty = Ragged.from_rows([])
-    with pytest.raises(GTRError, match="one number of rows"):
-        segments.union([empty, Ragged.from_rows([[1]])])

@@ -11,6 +11,7 @@ from gtr_gpu.ops.reference import (
     sparse_top_m,
     top_m,
     transfer,
+    union,
 )
 
 __all__ = [
@@ -24,4 +25,5 @@ __all__ = [
     "sparse_top_m",
     "top_m",
     "transfer",
+    "union",
 ]

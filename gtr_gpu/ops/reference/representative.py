@@ -8,9 +8,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from gtr_gpu.errors import GTRError
 from gtr_gpu.ops.reference.kmeans import sparse_product
-from gtr_gpu.ops.reference.segments import segment_max, segment_mean, union
+from gtr_gpu.ops.reference.segments import segment_max, segment_mean
+from gtr_gpu.ops.reference.union import union
 from gtr_gpu.ops.types import Rows
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, offsets_from_lengths
 
@@ -18,70 +18,39 @@ _TILE_NUMBERS = 1 << 23
 
 
 def cluster_scores(queries: Rows, rows: Rows, typical: Ragged, how: Literal["mean", "best"] = "mean") -> Tensor:
-    """Scores each query against each cluster by its cosines with the cluster's typical nodes.
-
-    Args:
-        queries: Features of B queries, dense `[B, d]`, or sparse like `rows`.
-        rows: Features of N tables, dense `[N, d]` or sparse `[N, d]`; only typical rows are read.
-        typical: The typical nodes of E clusters, int32.
-        how: Whether a cluster's score is the mean of the cosines or the best of them.
-
-    Returns:
-        Scores `[B, E]`, float32; -inf for clusters without typical nodes. A row of zeros has the cosine 0.
-
-    Raises:
-        GTRError: `how` is neither, or only one of `queries` and `rows` is sparse.
-    """
-    if how not in ("mean", "best"):
-        raise GTRError(f"how must be mean or best, got {how!r}")
-    if isinstance(queries, SparseMatrix) != isinstance(rows, SparseMatrix):
-        raise GTRError("queries and rows must be both dense or both sparse, got one of each")
+    """See `gtr_gpu.ops.representative.cluster_scores`."""
     n_queries = queries.shape[0]
     scores = torch.full((n_queries, len(typical)), float("-inf"), device=queries.device)
     for first, last in _cluster_tiles(typical, rows):
         nodes = typical.slice(first, last)
-        chosen = _unit(rows.select(nodes.values) if isinstance(rows, SparseMatrix) else rows[nodes.values.long()])
+        chosen = unit(rows.select(nodes.values) if isinstance(rows, SparseMatrix) else rows[nodes.values.long()])
         step = max(1, _TILE_NUMBERS // max(chosen.shape[0], 1))
         for start in range(0, n_queries, step):
             stop = min(start + step, n_queries)
             part = queries.slice(start, stop) if isinstance(queries, SparseMatrix) else queries[start:stop]
-            cosines = _products(chosen, _unit(part))
+            cosines = products(chosen, unit(part))
             found = segment_mean(cosines, nodes.offsets) if how == "mean" else segment_max(cosines, nodes.offsets)
             scores[start:stop, first:last] = torch.where(nodes.lengths[:, None] > 0, found, float("-inf")).T
     return scores
 
 
 def centroid_scores(queries: Rows, centroids: Tensor) -> Tensor:
-    """The cosines of queries (dense `[B, d]` or sparse) with centroids `[K, d]`; `[B, K]`, float32, 0 for zero rows."""
+    """See `gtr_gpu.ops.representative.centroid_scores`."""
+    centroids = centroids.float()
     lengths = torch.linalg.vector_norm(centroids, dim=1)
-    unit = _unit(queries)
-    if isinstance(unit, SparseMatrix):
-        columns, places = torch.unique(unit.columns.values, return_inverse=True)
-        narrow = SparseMatrix(Ragged(places.to(INDEX_DTYPE), unit.columns.offsets), unit.weights, columns.numel())
-        products = sparse_product(narrow, centroids[:, columns.long()].T.contiguous())
+    asking = unit(queries)
+    if isinstance(asking, SparseMatrix):
+        columns, places = torch.unique(asking.columns.values, return_inverse=True)
+        narrow = SparseMatrix(Ragged(places.to(INDEX_DTYPE), asking.columns.offsets), asking.weights, columns.numel())
+        cosines = sparse_product(narrow, centroids[:, columns.long()].T.contiguous())
     else:
-        products = unit @ centroids.float().T
-    cosines: Tensor = products / lengths.clamp_min(torch.finfo(lengths.dtype).tiny)
-    return cosines.float()
+        cosines = asking @ centroids.T
+    cosines /= lengths.clamp_min(torch.finfo(torch.float32).tiny)
+    return cosines
 
 
 def probe(scores: Tensor, ranges: Sequence[range], n_probe: int) -> Ragged:
-    """Chooses the best clusters of each modality.
-
-    Args:
-        scores: S_rep `[B, E]`.
-        ranges: The clusters of each modality that is probed.
-        n_probe: Clusters of each modality at most.
-
-    Returns:
-        For each query, modality after modality, its clusters from the best on, int32; ties go to the smaller cluster,
-        and those of score -inf are left out.
-
-    Raises:
-        GTRError: `n_probe` is below 1.
-    """
-    if n_probe < 1:
-        raise GTRError(f"n_probe must be at least 1, got {n_probe}")
+    """See `gtr_gpu.ops.representative.probe`."""
     chosen = [torch.empty((scores.shape[0], 0), dtype=INDEX_DTYPE, device=scores.device)]
     for clusters in ranges:
         own = scores[:, clusters.start : clusters.stop]
@@ -94,15 +63,7 @@ def probe(scores: Tensor, ranges: Sequence[range], n_probe: int) -> Ragged:
 
 
 def members_of(probed: Ragged, members: Ragged) -> Ragged:
-    """The tables of each query's clusters.
-
-    Args:
-        probed: Clusters of B queries.
-        members: Tables of E clusters, int32.
-
-    Returns:
-        The union of the members for each query, rising and distinct, int32.
-    """
+    """See `gtr_gpu.ops.representative.members_of`."""
     chosen = members.select(probed.values)
     return union([Ragged(chosen.values, chosen.offsets[probed.offsets])])
 
@@ -121,14 +82,14 @@ def _cluster_tiles(typical: Ragged, rows: Rows) -> Iterator[tuple[int, int]]:
             first = cluster
 
 
-def _unit(rows: Rows) -> Rows:
+def unit(rows: Rows) -> Rows:
     """Rows of length 1 in float32; rows of zeros stay zero."""
     if isinstance(rows, SparseMatrix):
         return rows.with_weights(rows.weights.float()).normalized()
     return torch.nn.functional.normalize(rows.float(), dim=1, eps=torch.finfo(torch.float32).tiny)
 
 
-def _products(rows: Rows, queries: Rows) -> Tensor:
+def products(rows: Rows, queries: Rows) -> Tensor:
     """The products of rows with queries, `[R, B]`; of sparse rows only the columns that a query has are read."""
     if isinstance(rows, SparseMatrix):
         assert isinstance(queries, SparseMatrix)

@@ -1,4 +1,4 @@
-"""Sums, maxima, softmax, top-k and unions over the rows of ragged batches.
+"""Sums, maxima, softmax and top-k over the rows of ragged batches.
 
 Every function takes items `[T]` with the offsets `[B + 1]` (int64) of the rows that they belong to, as in
 [Ragged][gtr_gpu.ragged.Ragged], on any device. Empty rows are fine. Sums run in float64, each row's items in a fixed
@@ -7,12 +7,9 @@ order (`torch.segment_reduce`: one worker a row, no atomics), and are returned i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
-from gtr_gpu.errors import GTRError
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged
 
 
@@ -70,31 +67,6 @@ def segment_top_k_ragged(values: Tensor, ids: Tensor, offsets: Tensor, k: int) -
     """See `gtr_gpu.ops.segments.segment_top_k_ragged`."""
     positions, kept_offsets = _top_positions(values, ids, offsets, k)
     return Ragged(ids[positions].to(INDEX_DTYPE), kept_offsets), positions
-
-
-def union(batches: Sequence[Ragged]) -> Ragged:
-    """The union of several batches row by row.
-
-    Args:
-        batches: Batches of the same number of rows, whose values are ids (not negative, one integer type).
-
-    Returns:
-        For each row the ids that any of the batches has there, rising and distinct.
-
-    Raises:
-        GTRError: There is no batch, or their numbers of rows differ.
-    """
-    sizes = {len(batch) for batch in batches}
-    if len(sizes) != 1:
-        raise GTRError(f"union needs batches of one number of rows, got {sorted(sizes) or 'no batch'}")
-    (n_rows,) = sizes
-    values = torch.cat([batch.values for batch in batches])
-    if not values.numel():
-        return batches[0]
-    span = int(values.max()) + 1
-    rows = torch.cat([batch.segment_ids() for batch in batches])
-    keys = torch.unique(rows * span + values)
-    return Ragged.from_lengths((keys % span).to(values.dtype), torch.bincount(keys // span, minlength=n_rows))
 
 
 def _sums(values: Tensor, offsets: Tensor) -> Tensor:

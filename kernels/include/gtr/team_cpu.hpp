@@ -63,7 +63,11 @@ class ThreadTeam {
 
     GTR_FN i64 size() { return 1; }
 
-    GTR_FN void set_bits(u64* word, u64 bits) { *word |= bits; }
+    // Volatile, since a loop in vectors would lose bits where two of a vector's items have the same word.
+    GTR_FN void set_bits(u64* word, u64 bits) {
+        volatile u64* shared = word;
+        *shared = *shared | bits;
+    }
 
     template <class T, i64 C>
     struct Lanes {

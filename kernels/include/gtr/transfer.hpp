@@ -1,6 +1,7 @@
 // The edges among each query's candidates, and the candidates that edges lead to.
 #pragma once
 
+#include "gtr/bits.hpp"
 #include "gtr/entry.hpp"
 
 GTR_BEGIN
@@ -43,9 +44,8 @@ GTR_FN bool rising(Team& team, const i32* candidates, i64 n, i64 n_tables) {
 template <class Team>
 GTR_FN Places make_places(Team& team, const i32* candidates, i64 n, i64 n_words) {
     if (!n_words) return {candidates, n, nullptr, nullptr};
-    u64* words = team.template scratch<u64>(n_words);
+    u64* words = no_bits(team, n_words);
     i32* starts = team.template scratch<i32>(n_words);
-    team.each(n_words, [&](i64 word) { words[word] = 0; });
     team.sync();
     // Whoever sees the first candidate of a word sets the whole word.
     team.each(n, [&](i64 i) {
@@ -113,16 +113,12 @@ GTR_FN void fill_edges(Team& team, i64 first, i64 last, const i32* candidates, c
 template <class Team>
 GTR_FN u64* reached_words(Team& team, const i32* candidates, i64 n, const i64* graph_offsets, const i32* graph_columns,
                           i64 n_words) {
-    u64* words = team.template scratch<u64>(n_words);
-    team.each(n_words, [&](i64 word) { words[word] = 0; });
+    u64* words = no_bits(team, n_words);
     team.sync();
     team.each(n, [&](i64 i) {
         const i32 table = candidates[i];
-        team.set_bits(words + table / 64, u64(1) << (table % 64));
-        for (i64 e = graph_offsets[table]; e < graph_offsets[table + 1]; ++e) {
-            const i32 neighbor = graph_columns[e];
-            team.set_bits(words + neighbor / 64, u64(1) << (neighbor % 64));
-        }
+        add_bit(team, words, table);
+        for (i64 e = graph_offsets[table]; e < graph_offsets[table + 1]; ++e) add_bit(team, words, graph_columns[e]);
     });
     team.sync();
     return words;
@@ -151,7 +147,7 @@ GTR_ENTRY(widen_count, Block, const i64* offsets, const i32* candidates, const i
     if (right) {
         const u64* words =
             reached_words(team, candidates + offsets[item], n, graph_offsets, graph_columns, n_words);
-        reached = team.sum(n_words, [&](i64 word) { return i64(popcount(words[word])); });
+        reached = count_bits(team, words, n_words);
     }
     team.one([&] {
         lengths[item] = reached;
@@ -163,14 +159,7 @@ GTR_ENTRY(widen_fill, Block, const i64* offsets, const i32* candidates, const i6
           const i32* graph_columns, i64 n_words, const i64* row_offsets, i32* tables)
     const u64* words = reached_words(team, candidates + offsets[item], offsets[item + 1] - offsets[item],
                                      graph_offsets, graph_columns, n_words);
-    i32* found = tables + row_offsets[item];
-    team.scan(
-        n_words, [&](i64 word) { return popcount(words[word]); },
-        [&](i64 word, i64 before) {
-            for (u64 bits = words[word]; bits; bits &= bits - 1) {
-                found[before++] = static_cast<i32>(word * 64 + count_trailing_zeros(bits));
-            }
-        });
+    write_bits(team, words, n_words, tables + row_offsets[item]);
 GTR_END
 
 // Of each row of a tile of similarities: how many are at least the floor and above 0.
