@@ -11,16 +11,13 @@ import signal
 import sys
 import traceback
 from functools import cache
-from pathlib import Path
 
 import torch
+from index_fakes import FakeEncoder, fast_config, make_queries, make_table, make_tables
 
 from gtr_gpu.features import structural
 from gtr_gpu.features.semantic import Encoder
 from gtr_gpu.index import GTRIndex
-
-sys.path.insert(0, str(Path(__file__).parent))
-from index_fakes import FakeEncoder, fast_config, make_queries, make_table, make_tables
 
 N_TABLES = 40
 OTHERS = range(100, 106)
@@ -95,20 +92,22 @@ def prepare():
 def serve():
     prepare()
     GTRIndex.build(make_tables(3), config=fast_config()).close()  # warms what is imported late
+    # A Ctrl-C that comes before a new process has begun waits until it has.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     say("ready")
     for line in sys.stdin:
         name, *arguments = json.loads(line)
         child = os.fork()
         if child == 0:
-            status = 0
             try:
+                signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
                 globals()[name](*arguments)
+                os._exit(0)
             except KeyboardInterrupt:
-                status = 130
+                os._exit(130)
             except BaseException:
                 traceback.print_exc()
-                status = 1
-            os._exit(status)
+                os._exit(1)
         say(child)
         say(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
