@@ -88,9 +88,9 @@ def cluster_scores(queries: Rows, rows: Rows, typical: Ragged, how: Literal["mea
     return scores
 
 
-@operation(*_UNIT_KERNELS)
+@operation()
 def centroid_scores(queries: Rows, centroids: Tensor) -> Tensor:
-    """The cosines of queries with centroids. Those of sparse queries are torch's own work.
+    """The cosines of queries with centroids: torch's own work on every device, with no kernel beside its products.
 
     Args:
         queries: Features of B queries, dense `[B, d]` or sparse.
@@ -105,9 +105,7 @@ def centroid_scores(queries: Rows, centroids: Tensor) -> Tensor:
     device = queries.device
     _check_rows("queries", queries, None, device)
     check_tensor("centroids", centroids, (None, queries.shape[1]), tuple(_SUFFIXES), device)
-    if not serves("centroid_scores", device) or isinstance(queries, SparseMatrix):
-        return reference.representative.centroid_scores(queries, centroids)
-    return _unit_rows(queries) @ _unit_rows(centroids).T
+    return reference.representative.centroid_scores(queries, centroids)
 
 
 @operation("segment_top_k")
