@@ -28,12 +28,14 @@ check: lint sanitize ## What `make test` leaves out: sanitizers, all CUDA target
 	$(bin)/python -m pytest -m "slow or gpu"
 
 # The kernels' bodies by several real threads under ThreadSanitizer, which must also report each barrier that is dropped,
-# and under AddressSanitizer and UBSan.
+# and under AddressSanitizer and UBSan; on cases of their own, and on what the tests of the operations ask of them.
+launches := $(abspath build)/launches.bin
 sanitize: $(VENV)/.dev
 	@if ! command -v $${CXX:-c++} > /dev/null; then echo "no sanitizers: there is no C++ compiler"; exit 0; fi; \
+	$(bin)/python kernels/tests/record.py $(launches) || exit 1; \
 	for kind in thread address,undefined; do \
 		$(bin)/cmake -S . -B build/sanitize-$$kind -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(bin))/ninja \
-			-DGTR_PYTHON=OFF -DGTR_TESTS=ON -DGTR_SANITIZE=$$kind && \
+			-DGTR_PYTHON=OFF -DGTR_TESTS=ON -DGTR_SANITIZE=$$kind -DGTR_LAUNCHES=$(launches) && \
 		$(bin)/cmake --build build/sanitize-$$kind && \
 		$(bin)/ctest --test-dir build/sanitize-$$kind --output-on-failure || exit 1; \
 	done

@@ -12,6 +12,7 @@
 #include <functional>
 #include <iostream>
 #include <random>
+#include <sstream>
 #include <string>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -120,17 +121,32 @@ class Random {
 
 constexpr int REPORTED = 66;  // how ThreadSanitizer ends a program in which it found a race
 
-inline int run_itself(const std::string& program, const std::string& dropped) {
+// How a program ends that is run as: program [before] --drop dropped [after].
+inline int run_itself(const std::string& program, const std::string& dropped, std::vector<std::string> around = {}) {
+    std::vector<std::string> words{program, "--drop", dropped};
+    if (!around.empty()) words = {program, around[0], "--drop", dropped, around[1]};
+    std::vector<char*> pointers;
+    for (std::string& word : words) pointers.push_back(word.data());
+    pointers.push_back(nullptr);
     pid_t child = fork();
     if (child == 0) {
         setenv("TSAN_OPTIONS", "halt_on_error=1:exitcode=66:log_path=/dev/null:report_signal_unsafe=0", 1);
         alarm(120);  // threads that wait for each other for ever
-        execl(program.c_str(), program.c_str(), "--drop", dropped.c_str(), static_cast<char*>(nullptr));
+        execv(program.c_str(), pointers.data());
         _exit(127);
     }
     int status = 0;
     waitpid(child, &status, 0);
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+// Prints what came of dropping a place; 1 where it was a sync() and nothing was reported.
+inline int tell(const std::string& place, bool is_sync, int status) {
+    const bool found = status == REPORTED;
+    std::cout << place << (is_sync ? " sync" : " reduction") << ": "
+              << (found ? "reported" : is_sync ? "NOT REPORTED" : "orders nothing that is checked") << "\n";
+    if (!found && status != 0) std::cout << "    (it ended with " << status << ")\n";
+    return is_sync && !found;
 }
 
 inline int drop_each_meeting(const std::string& program, const std::function<void()>& checks) {
@@ -143,12 +159,8 @@ inline int drop_each_meeting(const std::string& program, const std::function<voi
     int reported = 0, silent = 0;
     for (const auto& [place, is_sync] : Meetings::all().seen) {
         const int status = run_itself(program, place);
-        const bool found = status == REPORTED;
-        reported += found;
-        silent += is_sync && !found;
-        std::cout << place << (is_sync ? " sync" : " reduction") << ": "
-                  << (found ? "reported" : is_sync ? "NOT REPORTED" : "orders nothing that is checked") << "\n";
-        if (!found && status != 0) std::cout << "    (it ended with " << status << ")\n";
+        reported += status == REPORTED;
+        silent += tell(place, is_sync, status);
     }
     if (reported == 0) std::cout << "FAILED: no meeting was reported, so the test could miss one\n";
     if (silent > 0) std::cout << "FAILED: " << silent << " sync() could be left out as far as the checks know\n";

@@ -45,9 +45,10 @@ def test_assign_and_distances(device, n, d, k, s, dtype):
             np.testing.assert_allclose(found.cpu(), near, rtol=1e-5, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize(("n", "d", "k", "s"), SHAPES)
-def test_update_and_product(device, n, d, k, s):
-    rows = random_rows(n, d)
+def test_update_and_product(device, n, d, k, s, dtype):
+    rows = random_rows(n, d, dtype=dtype)
     labels = torch.randint(0, k, (s, n), generator=torch.Generator().manual_seed(0))
     sums, counts = (found.cpu() for found in ops.update(sparse_of(rows).to(device), labels.to(device), k + 1))
     assert sums.dtype == counts.dtype == torch.float64
@@ -55,7 +56,7 @@ def test_update_and_product(device, n, d, k, s):
         member = scipy.sparse.csr_matrix((np.ones(n), (labels[start].numpy(), np.arange(n))), shape=(k + 1, n))
         np.testing.assert_allclose(sums[start], member @ rows.double().numpy(), rtol=1e-12, atol=1e-12)
         assert counts[start].tolist() == np.bincount(labels[start], minlength=k + 1).tolist()
-    dense = random_rows(d, k, 2)
+    dense = random_rows(d, k, 2, dtype=dtype)
     product = ops.sparse_product(sparse_of(rows).to(device), dense.to(device))
     np.testing.assert_allclose(product.cpu(), rows.double().numpy() @ dense.double().numpy(), rtol=1e-4, atol=1e-5)
 

@@ -63,17 +63,21 @@ def test_sum_is_reduceat_on_long_rows_and_keeps_small_items(device):
     assert segments.segment_sum(values, torch.tensor([0, 1001], device=device)).tolist() == [2.0**24 + 1000]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @given(batch=batches(elements=st.floats(0, 100, width=32)))
-def test_normalize_divides_by_the_sum(device, batch):
-    result = rows_of(segments.segment_normalize(*on(device, batch)), batch[1])
+def test_normalize_divides_by_the_sum(device, dtype, batch):
+    values, offsets = on(device, (batch[0].to(dtype), batch[1]))
+    result = rows_of(segments.segment_normalize(values, offsets), batch[1])
     for shares, row in zip(result, rows_of(*batch), strict=True):
         expected = row / row.sum() if row.sum() > 0 else np.full(len(row), 1 / max(len(row), 1))
         np.testing.assert_allclose(shares, expected, rtol=1e-6, atol=1e-30)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @given(batch=batches(), temperature=st.sampled_from([0.05, 1.0, 7.0]))
-def test_softmax_is_scipys(device, batch, temperature):
-    result = rows_of(segments.segment_softmax(*on(device, batch), temperature), batch[1])
+def test_softmax_is_scipys(device, dtype, batch, temperature):
+    values, offsets = on(device, (batch[0].to(dtype), batch[1]))
+    result = rows_of(segments.segment_softmax(values, offsets, temperature), batch[1])
     for shares, row in zip(result, rows_of(*batch), strict=True):
         if len(row):
             np.testing.assert_allclose(shares, scipy.special.softmax(row / temperature), rtol=1e-5, atol=1e-30)

@@ -43,7 +43,6 @@ GTR_FN void sparse_assign(Team& team, i64 row, const i64* offsets, const i32* co
         const f64 weight = weights[first + i];
         return weight * weight;
     });
-    team.sync();
     for (i64 start = 0; start < n_starts; ++start) {
         const Real* own = scores + start * n_clusters;
         const Real best = team.max(n_clusters, lowest<Real>(), [&](i64 k) { return own[k]; });

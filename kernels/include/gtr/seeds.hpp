@@ -89,7 +89,6 @@ GTR_FN void best_mixed(Team& team, const f32* semantic, const f32* lexical, cons
         }
         maxima[block] = seeds_key(greatest);
     });
-    team.sync();
     const u32 least = max(seeds_none + 1, n < n_blocks ? seeds_threshold(team, maxima, n_blocks, n) : 0u);
 
     i32* blocks = team.template scratch<i32>(n_blocks);

@@ -63,7 +63,6 @@ GTR_FN void segment_softmax(Team& team, i64 first, i64 last, f64 temperature, co
     team.each(n, [&](i64 i) {
         shares[first + i] = static_cast<T>(exp(static_cast<f64>(values[first + i] - greatest) / temperature));
     });
-    team.sync();
     f64 total = team.sum(n, [&](i64 i) { return static_cast<f64>(shares[first + i]); });
     team.each(n, [&](i64 i) { shares[first + i] = static_cast<T>(static_cast<f64>(shares[first + i]) / total); });
 }

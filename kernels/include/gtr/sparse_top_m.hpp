@@ -168,7 +168,6 @@ GTR_FN void sparse_top_m(Team& team, i64 query, const SparseTopM<Feature>& work)
             ends[e] = end;
         });
         team.each(n_blocks * TOP_BLOCK, [&](i64 i) { sums[i] = i < n && low + i != excluded ? 0 : lowest<f32>(); });
-        team.sync();
         i64 left = team.sum(n_entries, [&](i64 e) { return ends[e] - begins[e]; });
         if (left == 0) continue;
         // The least product that counts.
@@ -250,7 +249,6 @@ GTR_FN void sparse_top_m(Team& team, i64 query, const SparseTopM<Feature>& work)
                 sums[row - low] = sum;
             });
         }
-        team.sync();
         team.each(n_able - n_kept, [&](i64 i) {
             steps[n_kept + i] = static_cast<i32>(rint(sums[rows[n_kept + i] - low] / TOP_STEP));
         });

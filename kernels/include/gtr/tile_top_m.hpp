@@ -65,6 +65,7 @@ GTR_FN void tile_top_m(Team& team, f32* products, i64 width, i64 m, i64 first, i
         team.sync();
     }
     if (taken == 0) return;
+    team.sync();
     // From the last place on, so that none is overwritten before it has moved.
     team.one([&] {
         i64 earlier = m - taken, later = taken;
