@@ -88,6 +88,7 @@ def test_debug_after_two_dashes_is_a_question(gtr, fake, folder):
         (["search", "--nope"], "`gtr search --help`"),
         (["index", "a.csv"], "'--out'"),
         (["index", "a.csv", "--out", "o", "--device", "gpu"], "'gpu' is not one of 'auto', 'cpu', 'cuda'"),
+        (["demo", "--out", ""], "'--out': it is empty; give a path, or . for the current folder"),
         (["info"], "info needs the folder of an index, or --knobs"),
     ],
 )
