@@ -74,11 +74,12 @@ def find_candidates(queries: QueryFeatures, snapshot: Snapshot, config: Config, 
 def _from_all(queries: QueryFeatures, snapshot: Snapshot, config: Config, n_seeds: int) -> Candidates:
     """Scores all tables and keeps the best."""
     semantic = lexical = None
-    if config.personalization != "lexical":
-        semantic = snapshot.dense_scores(queries.semantic)
-    if config.personalization != "semantic":
-        lexical = snapshot.lexical_scores(queries.terms, config)
-    return Candidates(*best_mixed(semantic, lexical, snapshot.takeable, config.mix, n_seeds))
+    with snapshot.score_buffers(len(queries)) as (first, second):
+        if config.personalization != "lexical":
+            semantic = snapshot.dense_scores(queries.semantic, first)
+        if config.personalization != "semantic":
+            lexical = snapshot.lexical_scores(queries.terms, config, second)
+        return Candidates(*best_mixed(semantic, lexical, snapshot.takeable, config.mix, n_seeds))
 
 
 def _from_clusters(queries: QueryFeatures, snapshot: Snapshot, config: Config, n_seeds: int) -> Candidates:

@@ -72,13 +72,20 @@ def _rank(candidates: Candidates, snapshot: Snapshot, config: Config, k: int) ->
 def _cut(candidates: Candidates, snapshot: Snapshot, config: Config) -> Iterator[Candidates]:
     """Consecutive queries whose edges fit into memory together; one query at least."""
     tables = candidates.tables
+    limit = config.batch_megabytes * 2**20 / _EDGE_BYTES
     if config.transfer == "graph":
-        degrees = snapshot.graph(config).columns.lengths[tables.values]
+        graph = snapshot.graph(config).columns
+        if graph.values.numel() * len(tables) <= limit:
+            yield candidates
+            return
+        degrees = graph.offsets[tables.values + 1] - graph.offsets[tables.values]
         edges = segment_sum(degrees.double(), tables.offsets)
     else:
         edges = tables.lengths.double().square()
     running = torch.cat([edges.new_zeros(1), edges.cumsum(0)]).cpu()
-    limit = config.batch_megabytes * 2**20 / _EDGE_BYTES
+    if len(tables) and running[-1] <= limit:
+        yield candidates
+        return
     start = 0
     while start < len(tables):
         stop = max(start + 1, int(torch.searchsorted(running, running[start] + limit, right=True)) - 1)

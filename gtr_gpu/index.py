@@ -28,8 +28,8 @@ from gtr_gpu.snapshot import Snapshot
 from gtr_gpu.storage import IndexFolder, Manifest
 from gtr_gpu.tables import Table
 
-# Buffers of one number for each question and table that a flat search holds at once.
-_SCORE_BUFFERS = 6
+# Numbers for each question and table that a flat search holds at once: two scores, and as much for candidates.
+_SCORE_BUFFERS = 4
 # Numbers in a result's arrays, padding included.
 _MOST_RESULTS = 1 << 30
 # In a small index the candidates of a question take more than its scores: as much as the scores of so many tables.
@@ -162,6 +162,8 @@ class GTRIndex:
         n_found = min(k, snapshot.n_alive)
         width = max(snapshot.n_tables, _LEAST_WIDTH)
         step = max(1, config.batch_megabytes * 2**20 // (4 * _SCORE_BUFFERS * width))
+        # Batches of one size: a small last one would read all tables' features as well.
+        step = -(-len(queries) // max(1, -(-len(queries) // step))) or 1
         batches = []
         for start in range(0, len(queries), step):
             batch = features.slice(start, min(start + step, len(queries)))

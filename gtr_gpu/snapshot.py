@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import bisect
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -140,6 +141,7 @@ class Snapshot:
         self._starts = [segment.start for segment in self.segments]
         self._graphs: dict[tuple[object, ...], SparseMatrix] = {}
         self._weights: dict[tuple[float, float], list[SparseMatrix]] = {}
+        self._room: Tensor | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -305,18 +307,37 @@ class Snapshot:
             parts.append(self.clusters.weigh(segment.terms.counts.select(inside)))
         return stack_sparse(parts).select(torch.argsort(order)).to(self.device)
 
-    def dense_scores(self, queries: Tensor) -> Tensor:
-        """Cosine of each query `[B, d]` with every table: `[B, N]`, float32.
+    @contextmanager
+    def score_buffers(self, n_queries: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Room for two scores of each query with each table, `[B, N]` float32 each, with any numbers in it.
+
+        One pair is kept for searches to come, since fresh memory costs about as much as the scores that fill it.
+        """
+        n = n_queries * self.n_tables
+        with self._lock:
+            room, self._room = self._room, None
+        if room is None or room.shape[1] < n:
+            room = torch.empty(2, n, device=self.device)
+        first, second = (part[:n].view(n_queries, self.n_tables) for part in room)
+        yield first, second
+        with self._lock:
+            if self._room is None or self._room.shape[1] < room.shape[1]:
+                self._room = room
+
+    def dense_scores(self, queries: Tensor, out: Tensor | None = None) -> Tensor:
+        """Cosine of each query `[B, d]` with every table: `[B, N]`, float32, in `out` where that is given.
 
         Raises:
             IndexFormatError: Features of a segment are damaged, so that a score is no number.
         """
-        scores = torch.empty(len(queries), self.n_tables, device=self.device)
+        if out is None:
+            out = torch.empty(len(queries), self.n_tables, device=self.device)
         for segment, features in zip(self.segments, self._features, strict=True):
-            torch.mm(queries, features.float().T, out=scores[:, segment.start : segment.stop])
-        if not scores.sum().isfinite():
-            self._check_finite(scores)
-        return scores
+            torch.mm(queries, features.float().T, out=out[:, segment.start : segment.stop])
+        # A feature that is no number makes a table's score none for any query, so one query's scores tell.
+        if not out[:1].sum().isfinite():
+            self._check_finite(out[:1])
+        return out
 
     def _check_finite(self, scores: Tensor) -> None:
         """Names the first segment with tables whose scores `[B, N]` are no numbers."""
@@ -324,9 +345,9 @@ class Snapshot:
             if not scores[:, segment.start : segment.stop].sum().isfinite():
                 raise _not_finite(segment)
 
-    def lexical_scores(self, terms: SparseMatrix, config: Config) -> Tensor:
-        """BM25 of each query's terms `[B, V]` with every table: `[B, N]`, float32."""
-        scores = torch.empty(len(terms.columns), self.n_tables, device=self.device)
+    def lexical_scores(self, terms: SparseMatrix, config: Config, out: Tensor | None = None) -> Tensor:
+        """BM25 of each query's terms `[B, V]` with every table: `[B, N]`, float32, in `out` where that is given."""
+        scores = torch.empty(len(terms.columns), self.n_tables, device=self.device) if out is None else out
         terms = terms.to(self.device)
         weights = self._posting_weights(config.bm25_k1, config.bm25_b)
         for segment, weighted in zip(self.segments, weights, strict=True):

@@ -14,13 +14,16 @@ struct Places {
     u64* words;
     i32* starts;
 
+    // Whether it is a candidate, and the place that it has then; in a map of bits.
+    GTR_FN u64 maps(i32 table) const { return words[u32(table) / 64] >> (u32(table) % 64) & 1; }
+    GTR_FN i32 place(i32 table) const {
+        const u64 before = (u64(1) << (u32(table) % 64)) - 1;
+        return starts[u32(table) / 64] + static_cast<i32>(popcount(words[u32(table) / 64] & before));
+    }
+
     // -1 where it is no candidate.
     GTR_FN i64 find(i32 table) const {
-        if (words) {
-            const u64 word = words[table / 64];
-            const u64 bit = u64(1) << (table % 64);
-            return word & bit ? starts[table / 64] + popcount(word & (bit - 1)) : -1;
-        }
+        if (words) return maps(table) ? place(table) : -1;
         i64 low = 0, high = n;
         while (low < high) {
             i64 middle = (low + high) / 2;
@@ -46,6 +49,7 @@ GTR_FN Places make_places(Team& team, const i32* candidates, i64 n, i64 n_words)
     if (!n_words) return {candidates, n, nullptr, nullptr};
     u64* words = no_bits(team, n_words);
     i32* starts = team.template scratch<i32>(n_words);
+    team.each(n_words, [&](i64 word) { starts[word] = 0; });
     team.sync();
     // Whoever sees the first candidate of a word sets the whole word.
     team.each(n, [&](i64 i) {
@@ -76,8 +80,12 @@ GTR_FN void count_edges(Team& team, i64 first, i64 last, const i32* candidates, 
     const Places places = make_places(team, candidates, n, n_words);
     team.each(n, [&](i64 i) {
         i64 found = 0;
-        const i64 end = graph_offsets[candidates[i] + 1];
-        for (i64 e = graph_offsets[candidates[i]]; e < end; ++e) found += places.find(graph_columns[e]) >= 0;
+        const i64 start = graph_offsets[candidates[i]], end = graph_offsets[candidates[i] + 1];
+        if (places.words) {
+            for (i64 e = start; e < end; ++e) found += static_cast<i64>(places.maps(graph_columns[e]));
+        } else {
+            for (i64 e = start; e < end; ++e) found += places.find(graph_columns[e]) >= 0;
+        }
         lengths[i] = found;
     });
 }
@@ -96,10 +104,19 @@ GTR_FN void fill_edges(Team& team, i64 first, i64 last, const i32* candidates, c
         f64 degree = 0;
         const i64 end = row_offsets[i + 1];
         i64 to = row_offsets[i];
+        for (i64 e = graph_offsets[candidates[i]]; places.words && to < end; ++e) {
+            // Written in any case and kept where it is found: a branch on that would be guessed wrong too often.
+            const i32 table = graph_columns[e];
+            const u64 kept = places.maps(table);
+            const f32 weight = graph_weights[e];
+            columns[to] = static_cast<i32>(first) + places.place(table);
+            weights[to] = weight;
+            degree += kept ? weight : 0.0f;
+            to += static_cast<i64>(kept);
+        }
         for (i64 e = graph_offsets[candidates[i]]; to < end; ++e) {
             const i64 place = places.find(graph_columns[e]);
             const f32 weight = graph_weights[e];
-            // Written in any case and kept where it is found: a branch on that would be guessed wrong too often.
             columns[to] = static_cast<i32>(first + place);
             weights[to] = weight;
             degree += place >= 0 ? weight : 0.0f;
