@@ -28,8 +28,8 @@ from gtr_gpu.snapshot import Snapshot
 from gtr_gpu.storage import IndexFolder, Manifest
 from gtr_gpu.tables import Table
 
-# Numbers for each question and table that a flat search holds at once: two scores, and as much for candidates.
-_SCORE_BUFFERS = 4
+# Numbers for each question and table that a flat search holds at once: two scores, and in plain torch twice as many more.
+_SCORE_BUFFERS = 6
 # Numbers in a result's arrays, padding included.
 _MOST_RESULTS = 1 << 30
 # In a small index the candidates of a question take more than its scores: as much as the scores of so many tables.
