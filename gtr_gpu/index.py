@@ -28,7 +28,7 @@ from gtr_gpu.snapshot import Snapshot
 from gtr_gpu.storage import IndexFolder, Manifest
 from gtr_gpu.tables import Table
 
-# Numbers for each question and table that a flat search holds at once: two scores, and in plain torch twice as many more.
+# Numbers for each question and table that a flat search holds at once; in plain torch more than the two scores.
 _SCORE_BUFFERS = 6
 # Numbers in a result's arrays, padding included.
 _MOST_RESULTS = 1 << 30
