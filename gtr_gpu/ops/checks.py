@@ -89,9 +89,23 @@ def check_range(name: str, indices: Tensor, upper: int, lower: int = 0) -> int:
     return int(greatest)
 
 
-def _version(tensor: Tensor) -> int | None:
-    """How often the tensor was changed in place; None where torch doesn't count it."""
-    return None if tensor.is_inference() else tensor._version
+def torch_alone_writes(tensor: Tensor) -> None:
+    """Says of memory that isn't torch's own, such as a mapped file, that only torch will ever write to it.
+
+    Checks of its numbers, and of those of all its views, are then done once and not at each call.
+    """
+    tensor.untyped_storage()._torch_alone_writes = True  # type: ignore[attr-defined]
+
+
+def _version(tensor: Tensor) -> tuple[int, int] | None:
+    """Where the numbers are and how often they were changed in place; None where torch doesn't count it."""
+    if tensor.is_inference():
+        return None
+    storage = tensor.untyped_storage()
+    # NumPy can write to memory that it shares, and torch doesn't learn of it: such a storage can't be resized.
+    if not (storage.resizable() or getattr(storage, "_torch_alone_writes", False)):
+        return None
+    return tensor._version, tensor.data_ptr()
 
 
 def check_ragged(

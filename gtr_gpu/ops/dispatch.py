@@ -17,9 +17,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, ParamSpec, TypeVar
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.dlpack import from_dlpack
+
+from gtr_gpu.errors import GTRError
 
 Backend = Literal["reference", "native", "cuda"]
 
@@ -87,9 +90,20 @@ def operation(*kernels: str) -> Callable[[Callable[_P, _R]], Callable[_P, _R]]:
 
 
 def as_tensors(value: Any) -> Any:  # noqa: ANN401 (any argument of an operation)
-    """The value with arrays of other libraries, in a Ragged or SparseMatrix too, as tensors over the same memory."""
-    if isinstance(value, Tensor | int | float | str | None):
+    """The value with arrays of other libraries as tensors over the same memory, and without gradients.
+
+    Those in a Ragged, a SparseMatrix or a sequence of them too. Numbers of NumPy's types become Python's.
+    """
+    if isinstance(value, Tensor):
+        return value.detach() if value.requires_grad else value
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, int | float | str | None):
         return value
+    if isinstance(value, tuple | list):
+        return type(value)(map(as_tensors, value)) if any(map(_has_arrays, value)) else value
+    if isinstance(value, np.ndarray):
+        return _from_numpy(value)
     if hasattr(value, "__dlpack__"):
         return from_dlpack(value)
     if is_dataclass(value) and not isinstance(value, type):
@@ -98,6 +112,18 @@ def as_tensors(value: Any) -> Any:  # noqa: ANN401 (any argument of an operation
         changed = {name: part for name, part in found.items() if part is not parts[name]}
         return replace(value, **changed) if changed else value
     return value
+
+
+def _has_arrays(value: Any) -> bool:  # noqa: ANN401 (any item of an argument)
+    return isinstance(value, Tensor | np.ndarray) or hasattr(value, "__dlpack__") or is_dataclass(value)
+
+
+def _from_numpy(array: np.ndarray[Any, Any]) -> Tensor:
+    if not array.dtype.isnative or array.dtype.kind not in "biuf":
+        raise GTRError(f"arrays must hold numbers in the machine's byte order, got a NumPy array of {array.dtype}")
+    if any(stride < 0 for stride in array.strides):  # torch has no such tensors, and ends the process
+        array = array.copy()
+    return from_dlpack(array)
 
 
 @contextmanager

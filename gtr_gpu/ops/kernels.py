@@ -37,6 +37,7 @@ class Parameter:
     name: str
     kind: str
     is_array: bool
+    is_written: bool = False
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def signatures() -> dict[str, Signature]:
     for header in sorted((sources() / "include" / "gtr").glob("*.hpp")):
         for name, team, declaration in _ENTRY.findall(header.read_text()):
             parts = (_PARAMETER.fullmatch(" ".join(part.split())) for part in declaration.split(","))
-            parameters = tuple(Parameter(part[4], part[2], bool(part[3])) for part in parts if part)
+            parameters = tuple(Parameter(part[4], part[2], bool(part[3]), not part[1]) for part in parts if part)
             found[name] = Signature(name, team, parameters)
     return found
 
@@ -78,8 +79,9 @@ def launch(name: str, n_items: int, arguments: Sequence[Argument], scratch: int 
     Args:
         name: The kernel's name, as its entry declares it.
         n_items: Items, each the work of one team.
-        arguments: Arrays (contiguous, all on one device, None for one that is left out) and numbers, in the order of
-            the entry's parameters. Arrays that the kernel writes are changed in place.
+        arguments: Arrays (all on one device, None for one that is left out) and numbers, in the order of the entry's
+            parameters. Arrays that the kernel writes are contiguous and are changed in place; of others that are not
+            contiguous it reads a copy.
         scratch: Bytes that a team needs for one item at most, see `scratch_bytes`.
 
     Raises:
@@ -89,6 +91,7 @@ def launch(name: str, n_items: int, arguments: Sequence[Argument], scratch: int 
     device = _check(signature, arguments)
     if n_items == 0:
         return
+    arguments = [part.contiguous() if isinstance(part, Tensor) else part for part in arguments]
     if device.type == "cuda":
         cuda.launch(signature, n_items, arguments, scratch, device)
         return
@@ -112,7 +115,7 @@ def _check(signature: Signature, arguments: Sequence[Argument]) -> torch.device:
             if not isinstance(argument, (int, float) if parameter.kind == "f64" else int):
                 raise TypeError(f"{where} a number of kind {parameter.kind}, got {argument!r}")
         elif isinstance(argument, Tensor):
-            _check_array(where, argument, _DTYPES[parameter.kind])
+            _check_array(where, argument, _DTYPES[parameter.kind], parameter.is_written)
             devices.add(argument.device)
         elif argument is not None:
             raise TypeError(f"{where} a tensor, got {type(argument).__name__}")
@@ -121,8 +124,8 @@ def _check(signature: Signature, arguments: Sequence[Argument]) -> torch.device:
     return devices.pop()
 
 
-def _check_array(where: str, array: Tensor, dtypes: Sequence[torch.dtype]) -> None:
+def _check_array(where: str, array: Tensor, dtypes: Sequence[torch.dtype], is_written: bool) -> None:
     if array.dtype not in dtypes:
         raise TypeError(f"{where} {dtypes[0]}, got {array.dtype}")
-    if not array.is_contiguous():
+    if is_written and not array.is_contiguous():
         raise TypeError(f"{where} contiguous, got strides {array.stride()} for the shape {tuple(array.shape)}")

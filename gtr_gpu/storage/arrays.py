@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from gtr_gpu.errors import IndexFormatError
+from gtr_gpu.ops.checks import torch_alone_writes
 from gtr_gpu.ragged import offsets_from_lengths
 
 Layout = Mapping[str, tuple[Sequence[torch.dtype], Sequence[str]]]
@@ -98,6 +99,7 @@ def read_arrays(path: Path) -> dict[str, Tensor]:
             f"{path} is truncated or not a safetensors file ({error}); build the index anew from its sources"
         ) from error
     flat = torch.from_numpy(np.asarray(data))
+    torch_alone_writes(flat)
     return {
         name: flat[start:end].view(dtype).view(shape) if end > start else torch.empty(shape, dtype=dtype)
         for name, dtype, shape, start, end in entries

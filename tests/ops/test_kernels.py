@@ -18,7 +18,7 @@ SIGNATURE = Signature(
     "Block",
     (
         Parameter("offsets", "i64", True),
-        Parameter("left_out", "f32", True),
+        Parameter("left_out", "f32", True, is_written=True),
         Parameter("damping", "f64", False),
         Parameter("most", "i64", False),
     ),
