@@ -76,6 +76,8 @@ def test_all_questions(tiny: Path) -> None:
 
 @pytest.mark.slow
 def test_search(tiny: Path) -> None:
+    pytest.importorskip("bm25s")
+    pytest.importorskip("faiss")
     facts, text = run("search", tiny, "--batch", "8", "--rounds", "1")
     (one,) = facts["sets"]
     tasks = {task["task"]: task for task in one["tasks"]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from gtr_gpu.errors import GTRError
 from gtr_gpu.ops.kernels import launch, scratch_bytes
 from gtr_gpu.ragged import INDEX_DTYPE, SparseMatrix
 
@@ -70,7 +71,10 @@ def update(rows: SparseMatrix, labels: Tensor, n_clusters: int, block_rows: int)
     n_ranges = -(-n_columns // together)
     entries = _entries(rows, dtype)
     places = torch.empty((n_ranges + 1, n_rows), dtype=INDEX_DTYPE, device=labels.device)
-    launch("range_places", n_rows, [*entries[:2], n_rows, n_ranges, together, places])
+    wrong = torch.empty(n_rows, dtype=torch.bool, device=labels.device)
+    launch("range_places", n_rows, [*entries[:2], n_rows, n_ranges, together, places, wrong])
+    if bool(wrong.any()):
+        raise GTRError("rows.columns must rise within each row and be distinct, some don't")
     launch(
         f"sparse_sums_{'f64' if dtype == torch.float64 else 'f32'}",
         n_ranges,

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import reference
-from gtr_gpu.ops.checks import check_sparse, check_tensor
+from gtr_gpu.ops.checks import check_range, check_sparse, check_tensor
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import launch, scratch_bytes
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, offsets_from_lengths
@@ -116,6 +116,7 @@ def _check(
             raise GTRError(f"{name} must be at least {least}, got {value}")
     if exclude is not None:
         check_tensor("exclude", exclude, (queries.shape[0],), (torch.int64,), device)
+        check_range("exclude", exclude, rows.shape[0], lower=-1)
     if tie_break is not None:
         floats = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
         check_tensor("tie_break[0]", tie_break[0], (queries.shape[0], None), floats, device)

@@ -7,7 +7,7 @@ import torch
 from scipy.spatial.distance import cdist
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.ops import dispatch
+from gtr_gpu.ops import dispatch, native
 from gtr_gpu.ops import kmeans as ops
 from gtr_gpu.ragged import Ragged, SparseMatrix
 
@@ -118,3 +118,12 @@ def test_wrong_arguments_are_named():
         ops.update(rows, torch.tensor([0, 2]), 2)
     with pytest.raises(GTRError, match="dense must be"):
         ops.sparse_product(rows, torch.ones(3, 2).half())
+
+
+@pytest.mark.parametrize("columns", [[2, 0], [1, 1]])
+def test_columns_that_do_not_rise_are_refused_by_kernels(columns):
+    if native.extension() is None:
+        pytest.skip("installed without a C++ compiler")
+    rows = SparseMatrix(Ragged.from_rows([[0, 2], columns]), torch.ones(4), 3)
+    with dispatch.use("native"), pytest.raises(GTRError, match=r"rows\.columns must rise within each row"):
+        ops.update(rows, torch.zeros(2, dtype=torch.int32), 1)

@@ -64,11 +64,13 @@ GTR_FN void sparse_assign(Team& team, i64 row, const i64* offsets, const i32* co
 }
 
 // Where each of the ranges of so many columns begins within a row, for each range and at last for the row's end; range
-// by range, so that who adds up a range reads what follows each other.
+// by range, so that who adds up a range reads what follows each other. Flags rows whose columns don't rise.
 template <class Team>
 GTR_FN void range_places(Team& team, i64 row, const i64* offsets, const i32* columns, i64 n_rows, i64 n_ranges,
-                         i64 columns_together, i32* places) {
+                         i64 columns_together, i32* places, u8* wrong) {
     const i64 first = offsets[row], last = offsets[row + 1];
+    const i64 falls = team.sum(last - first - 1, [&](i64 i) { return i64(columns[first + i + 1] <= columns[first + i]); });
+    team.one([&] { wrong[row] = falls > 0; });
     team.each(n_ranges + 1, [&](i64 range) {
         const i64 place = range < n_ranges ? first_not_below(columns, first, last, range * columns_together) : last;
         places[range * n_rows + row] = static_cast<i32>(place - first);
@@ -150,8 +152,8 @@ GTR_ENTRY(sparse_distances_f64, Warp, const i64* offsets, const i32* columns, co
 GTR_END
 
 GTR_ENTRY(range_places, Warp, const i64* offsets, const i32* columns, i64 n_rows, i64 n_ranges, i64 columns_together,
-          i32* places)
-    range_places(team, item, offsets, columns, n_rows, n_ranges, columns_together, places);
+          i32* places, u8* wrong)
+    range_places(team, item, offsets, columns, n_rows, n_ranges, columns_together, places, wrong);
 GTR_END
 
 GTR_ENTRY(sparse_sums_f32, Warp, const i64* offsets, const i32* columns, const f32* weights, const i32* places,
