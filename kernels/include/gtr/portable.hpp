@@ -45,16 +45,28 @@ struct f16 {
 
 GTR_FN f32 to_f32(f32 value) { return value; }
 
-GTR_FN f32 to_f32(bf16 value) {
-    u32 bits = static_cast<u32>(value.bits) << 16;
+// The bits of a float32, and the float32 of bits.
+GTR_FN u32 bits_of(f32 value) {
+#ifdef GTR_CUDA
+    return __float_as_uint(value);
+#else
+    u32 bits;
+    __builtin_memcpy(&bits, &value, sizeof bits);
+    return bits;
+#endif
+}
+
+GTR_FN f32 f32_of(u32 bits) {
 #ifdef GTR_CUDA
     return __uint_as_float(bits);
 #else
-    f32 result;
-    __builtin_memcpy(&result, &bits, sizeof result);
-    return result;
+    f32 value;
+    __builtin_memcpy(&value, &bits, sizeof value);
+    return value;
 #endif
 }
+
+GTR_FN f32 to_f32(bf16 value) { return f32_of(static_cast<u32>(value.bits) << 16); }
 
 GTR_FN f32 to_f32(f16 value) {
 #ifdef GTR_CUDA
@@ -68,26 +80,20 @@ GTR_FN f32 to_f32(f16 value) {
 #endif
 }
 
-// The bits of a float32.
-GTR_FN u32 bits_of(f32 value) {
-#ifdef GTR_CUDA
-    return __float_as_uint(value);
-#else
-    u32 bits;
-    __builtin_memcpy(&bits, &value, sizeof bits);
-    return bits;
-#endif
-}
-
 // The nearest bf16, ties to the even one; not for NaN.
 GTR_FN bf16 to_bf16(f32 value) {
-#ifdef GTR_CUDA
-    u32 bits = __float_as_uint(value);
-#else
-    u32 bits;
-    __builtin_memcpy(&bits, &value, sizeof bits);
-#endif
+    const u32 bits = bits_of(value);
     return {static_cast<u16>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
+}
+
+// A number that is greater where the float32 is, and back; -0 comes right before 0.
+GTR_FN u32 ordered_bits(f32 value) {
+    const u32 bits = bits_of(value);
+    return bits ^ (static_cast<u32>(static_cast<i32>(bits) >> 31) | 0x80000000u);
+}
+
+GTR_FN f32 from_ordered_bits(u32 ordered) {
+    return f32_of((ordered >> 31) ? ordered & 0x7fffffffu : ~ordered);
 }
 
 template <class T>

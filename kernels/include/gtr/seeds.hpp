@@ -8,11 +8,7 @@ GTR_BEGIN
 // Tables whose greatest score is kept beside the scores.
 constexpr i64 seeds_block = 32;
 
-// Numbers in the order of the scores that they are made of; scores of -inf come first, at the number below.
-GTR_FN u32 seeds_key(f32 score) {
-    const u32 bits = bits_of(score);
-    return bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
-}
+// The number in order of a score of -inf, which comes first.
 constexpr u32 seeds_none = 0x007fffffu;
 
 // A key that n of all keys reach and that ties are counted at: the n-th greatest one, or one that exactly n reach.
@@ -87,7 +83,7 @@ GTR_FN void best_mixed(Team& team, const f32* semantic, const f32* lexical, cons
         } else {
             for (i64 i = 0; i < n_tables - block * seeds_block; ++i) greatest = max(greatest, own[i]);
         }
-        maxima[block] = seeds_key(greatest);
+        maxima[block] = ordered_bits(greatest);
     });
     const u32 least = max(seeds_none + 1, n < n_blocks ? seeds_threshold(team, maxima, n_blocks, n) : 0u);
 
@@ -104,13 +100,13 @@ GTR_FN void best_mixed(Team& team, const f32* semantic, const f32* lexical, cons
         [&](i64 place) {
             const i64 first = blocks[place] * seeds_block, last = min(first + seeds_block, n_tables);
             i32 reaching = 0;
-            for (i64 i = first; i < last; ++i) reaching += seeds_key(mixed[i]) >= least;
+            for (i64 i = first; i < last; ++i) reaching += ordered_bits(mixed[i]) >= least;
             return static_cast<i64>(reaching);
         },
         [&](i64 place, i64 before) {
             const i64 first = blocks[place] * seeds_block, last = min(first + seeds_block, n_tables);
             for (i64 i = first; i < last; ++i) {
-                const u32 key = seeds_key(mixed[i]);
+                const u32 key = ordered_bits(mixed[i]);
                 if (key >= least) {
                     found[before] = static_cast<i32>(i);
                     keys[before++] = key;

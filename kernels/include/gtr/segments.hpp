@@ -67,17 +67,8 @@ GTR_FN void segment_softmax(Team& team, i64 first, i64 last, f64 temperature, co
     team.each(n, [&](i64 i) { shares[first + i] = static_cast<T>(static_cast<f64>(shares[first + i]) / total); });
 }
 
-// A number whose order is that of the value: 0 and -0 are equal, and everything is above -inf's.
-GTR_FN u32 ordered(f32 value) {
-    value += 0.0f;
-    u32 bits;
-#ifdef GTR_CUDA
-    bits = __float_as_uint(value);
-#else
-    __builtin_memcpy(&bits, &value, sizeof bits);
-#endif
-    return bits ^ (static_cast<u32>(static_cast<i32>(bits) >> 31) | 0x80000000u);
-}
+// As ordered_bits, but 0 and -0 are equal.
+GTR_FN u32 ordered(f32 value) { return ordered_bits(value + 0.0f); }
 
 // The k best of a row's items, best first; ties go to the smaller id. `wanted` is at most n.
 //

@@ -17,28 +17,6 @@ constexpr i64 TOP_BLOCK = 64;
 // What finding the rows that are left costs, in postings added, for each row that is searched.
 constexpr i64 LOOK_SHARE = 4;
 
-// Numbers that have the order of the floats.
-GTR_FN u32 ordered_bits(f32 value) {
-#ifdef GTR_CUDA
-    const u32 bits = __float_as_uint(value);
-#else
-    u32 bits;
-    __builtin_memcpy(&bits, &value, sizeof bits);
-#endif
-    return (bits >> 31) ? ~bits : bits | 0x80000000u;
-}
-
-GTR_FN f32 from_ordered_bits(u32 ordered) {
-    const u32 bits = (ordered >> 31) ? ordered & 0x7fffffffu : ~ordered;
-#ifdef GTR_CUDA
-    return __uint_as_float(bits);
-#else
-    f32 value;
-    __builtin_memcpy(&value, &bits, sizeof value);
-    return value;
-#endif
-}
-
 // The k-th largest of f(0) to f(n - 1), which are u32; k is from 1 to n.
 template <class Team, class F>
 GTR_FN u32 kth_largest(Team& team, i64 n, i64 k, i64 n_bits, F f) {
