@@ -83,9 +83,6 @@ def _cut(candidates: Candidates, snapshot: Snapshot, config: Config) -> Iterator
     else:
         edges = tables.lengths.double().square()
     running = torch.cat([edges.new_zeros(1), edges.cumsum(0)]).cpu()
-    if len(tables) and running[-1] <= limit:
-        yield candidates
-        return
     start = 0
     while start < len(tables):
         stop = max(start + 1, int(torch.searchsorted(running, running[start] + limit, right=True)) - 1)
