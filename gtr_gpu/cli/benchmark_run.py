@@ -1,0 +1,117 @@
+"""`gtr benchmark run`: measures retrieval methods on the tasks of a benchmark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from gtr_gpu.cli import common
+from gtr_gpu.cli.common import put
+from gtr_gpu.cli.progress import drawn
+from gtr_gpu.errors import GTRError
+
+
+def run(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="A benchmark of `gtr benchmark build`, or one task of it.",
+            show_default=False,
+            parser=common.given_path,
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", metavar="RESULTS", help="The folder of results.", show_default=False, parser=common.given_path
+        ),
+    ],
+    methods: Annotated[
+        str, typer.Option("--methods", metavar="all|a,b", help="The methods; `list` shows what there is.")
+    ] = "all",
+    split: Annotated[
+        Literal["tune", "report", "all"], typer.Option("--split", help="Whose questions are asked.")
+    ] = "report",
+    questions: Annotated[
+        Literal["built", "raw", "both"], typer.Option("--questions", help="As they were built, or as released.")
+    ] = "built",
+    sample: Annotated[
+        int | None, typer.Option("--sample", metavar="N", help="Ask every method a seeded sample of N (>= 600) only.")
+    ] = None,
+    slow_sample: Annotated[
+        int, typer.Option("--slow-sample", metavar="N", help="The same for slow methods; 0 asks them all questions.")
+    ] = 600,
+    k: Annotated[
+        str | None,
+        typer.Option("--k", metavar="K,K", help="Cuts of the metrics; 10,20,50, and 1,5,10 on whole tables."),
+    ] = None,
+    encoder: Annotated[
+        str | None, typer.Option("--encoder", metavar="NAME", help="A Hugging Face encoder: a name or a folder.")
+    ] = None,
+    device: Annotated[common.Device, typer.Option("--device", help="Where to compute.")] = "auto",
+    seed: Annotated[int, typer.Option("--seed", help="Seed of orders, samples and intervals.")] = 0,
+    quiet: common.Quiet = False,
+) -> None:
+    """Measure retrieval methods on a benchmark, without showing them a label."""
+    if encoder is not None and not encoder.strip():
+        raise GTRError("--encoder is empty; give a name on the hub or a folder, or leave it out for the default")
+    if not 0 <= seed < 2**32:
+        raise GTRError(f"--seed must be a whole number from 0 to 2^32 - 1, got {seed}")
+    if out.exists() and not out.is_dir():
+        raise GTRError(f"{out} is a file; give a folder for the results")
+    cuts = _cuts(k)
+    _check_libraries()
+
+    from gtr_gpu.evaluation.methods.registry import METHODS, chosen
+    from gtr_gpu.evaluation.report import write_report
+    from gtr_gpu.evaluation.results import Results
+    from gtr_gpu.evaluation.runner import Plan
+    from gtr_gpu.evaluation.runner import run as run_plan
+
+    if methods == "list":
+        for name, entry in METHODS.items():
+            put(f"{name:20} {entry.kind:9} {entry.text}")
+        return
+    plan = Plan(chosen(methods), split, questions, cuts, sample, slow_sample or None, seed)
+    n_done = n_known = 0
+    with drawn(quiet) as progress:
+        for record, known in run_plan(folder, out, plan, encoder, device, progress):
+            n_known += known
+            n_done += not known
+            if not known and not quiet:
+                common.note(_line(record))
+        with progress.stage("Comparing with the best baselines"):
+            paths = write_report(Results(out), cuts, seed)
+    put(f"{n_done} runs done, {n_known} were there already: {common.quoted(paths[0])}")
+
+
+def _line(record: dict[str, object]) -> str:
+    metrics = record["metrics"]
+    assert isinstance(metrics, dict)
+    figures = ", ".join(f"{name} {100 * values[0]:.1f}" for name, values in list(metrics.items())[:3])
+    label = " (label used)" if record["label_used"] else ""
+    return f"{record['task']}/{record['protocol']}, {record['questions']}: {record['method']}{label}: {figures}"
+
+
+def _cuts(text: str | None) -> tuple[int, ...] | None:
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isdecimal() for part in parts):
+        raise GTRError(f"--k must be whole numbers separated by commas, such as 10,20,50, got {text!r}")
+    return tuple(sorted({int(part) for part in parts}))
+
+
+def _check_libraries() -> None:
+    """Says at once that the baselines' libraries are missing."""
+    from importlib.util import find_spec
+
+    missing = [package for module, package in _LIBRARIES.items() if find_spec(module) is None]
+    if missing:
+        raise GTRError(f'the harness needs {", ".join(missing)}; `pip install "gtr-gpu[bench]"` brings them')
+
+
+_LIBRARIES = {"bm25s": "bm25s", "sklearn": "scikit-learn", "scipy": "scipy"}

@@ -1,0 +1,1 @@
+"""The harness: measures retrieval methods on tasks without showing them a label."""

@@ -1,0 +1,172 @@
+"""Runs of one group side by side: their figures at the cuts asked for, and each beside the best baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from gtr_gpu.evaluation.bootstrap import Comparison, compare, confidence_interval
+from gtr_gpu.evaluation.metrics import AT_K, measure
+from gtr_gpu.evaluation.results import Ranked, Record, Results
+
+GROUP = ("task", "protocol", "questions", "split")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A metric's mean over questions, with its 95 % interval."""
+
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One run of a group.
+
+    Attributes:
+        record: What the run left.
+        figures: Each metric's mean and interval.
+        versus: For each metric the best baseline's name, and the paired comparison with it on the questions that both
+            were asked; empty for baselines.
+    """
+
+    record: Record
+    figures: Mapping[str, Figure]
+    versus: Mapping[str, tuple[str, Comparison]]
+
+    @property
+    def method(self) -> str:
+        """The method's name."""
+        return str(self.record["method"])
+
+
+@dataclass(frozen=True)
+class Group:
+    """All runs on one task, protocol, question set and split.
+
+    Attributes:
+        name: These four, in order.
+        cuts: Where metrics cut rankings.
+        rows: The runs, best first by Acc at the first cut, then by recall.
+        best: For each metric the name of the best baseline.
+        superseded: Runs that were left out since a newer one of the method is there, or since the task has changed.
+    """
+
+    name: tuple[str, str, str, str]
+    cuts: tuple[int, ...]
+    rows: list[Row]
+    best: Mapping[str, str]
+    superseded: int
+
+    @property
+    def main(self) -> str:
+        """The metric that rows are sorted by."""
+        return f"Acc@{self.cuts[0]}"
+
+
+def groups_of(results: Results, cuts: Sequence[int] | None, seed: int = 0) -> list[Group]:
+    """All groups of a folder of results, sorted by name.
+
+    Args:
+        results: The folder.
+        cuts: Where metrics cut rankings; None takes 10, 20, 50, and 1, 5, 10 on whole tables.
+        seed: Of the intervals and tests.
+    """
+    by_name: dict[tuple[str, str, str, str], list[Record]] = {}
+    for record in results.records():
+        task, protocol, questions, split = (str(record[part]) for part in GROUP)
+        by_name.setdefault((task, protocol, questions, split), []).append(record)
+    return [
+        _group(name, records, tuple(cuts) if cuts else default_cuts(name[1]), results, seed)
+        for name, records in sorted(by_name.items())
+    ]
+
+
+def default_cuts(protocol: str) -> tuple[int, ...]:
+    """Where metrics cut the rankings of a protocol."""
+    return (1, 5, 10) if protocol == "whole" else (10, 20, 50)
+
+
+def _group(
+    name: tuple[str, str, str, str], records: list[Record], cuts: tuple[int, ...], results: Results, seed: int
+) -> Group:
+    # Only runs on the tables of the newest one can be compared with it.
+    same = [record for record in records if record["corpus"] == records[-1]["corpus"]]
+    newest = {record["method"]: record for record in same}
+    ranked = {method: results.ranked(record) for method, record in newest.items()}
+    values = {method: _values(one, cuts) for method, one in ranked.items()}
+    figures = {
+        method: {metric: _figure(found, ranked[method].groups, seed) for metric, found in values[method].items()}
+        for method in newest
+    }
+    baselines = [method for method, record in newest.items() if record["kind"] == "baseline"]
+    metrics = list(next(iter(figures.values())))
+    best = (
+        {metric: max(baselines, key=lambda method: figures[method][metric].mean) for metric in metrics}
+        if baselines
+        else {}
+    )
+    rows = []
+    for method, record in newest.items():
+        versus = {}
+        if record["kind"] != "baseline":
+            for metric, rival in best.items():
+                comparison = _paired(ranked[method], values[method][metric], ranked[rival], values[rival][metric], seed)
+                if comparison:
+                    versus[metric] = (rival, comparison)
+        rows.append(Row(record, figures[method], versus))
+    order = [f"{metric}@{cuts[0]}" for metric in AT_K]
+    rows.sort(key=lambda row: ([-row.figures[metric].mean for metric in order], row.method))
+    return Group(name, cuts, rows, best, len(records) - len(newest))
+
+
+def _values(ranked: Ranked, cuts: Sequence[int]) -> dict[str, npt.NDArray[np.float64]]:
+    return {metric: values.numpy() for metric, values in measure(ranked.ids, ranked.gold, cuts).items()}
+
+
+def _figure(values: npt.NDArray[np.float64], groups: npt.NDArray[np.int64], seed: int) -> Figure:
+    return Figure(float(values.mean()), *confidence_interval(values, groups, seed))
+
+
+def _paired(
+    first: Ranked,
+    first_values: npt.NDArray[np.float64],
+    second: Ranked,
+    second_values: npt.NDArray[np.float64],
+    seed: int,
+) -> Comparison | None:
+    """Compares two runs on the questions that both were asked; None where there is none."""
+    _, mine, theirs = np.intersect1d(first.numbers, second.numbers, return_indices=True)
+    if not len(mine):
+        return None
+    return compare(first_values[mine], second_values[theirs], first.groups[mine], seed)
+
+
+def to_json(group: Group) -> dict[str, Any]:
+    """A group as plain values."""
+    return {
+        **dict(zip(GROUP, group.name, strict=True)),
+        "cuts": list(group.cuts),
+        "best_baseline": dict(group.best),
+        "methods": [
+            {
+                "method": row.method,
+                "kind": row.record["kind"],
+                "label_used": row.record["label_used"],
+                "sampled": row.record["sampled"],
+                "key": row.record["key"],
+                "metrics": {metric: vars(figure) for metric, figure in row.figures.items()},
+                "versus_best_baseline": {
+                    metric: {"baseline": rival, **comparison._asdict()}
+                    for metric, (rival, comparison) in row.versus.items()
+                },
+            }
+            for row in group.rows
+        ],
+    }

@@ -1,0 +1,244 @@
+"""Runs methods on tasks, one after the other, and adds each to the results as soon as it is done."""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from gtr_gpu.errors import GTRError
+from gtr_gpu.evaluation.bootstrap import confidence_interval
+from gtr_gpu.evaluation.comparison import default_cuts
+from gtr_gpu.evaluation.corpus import Asked, Corpus, QuestionSet, Split, ask, blind
+from gtr_gpu.evaluation.encodings import Encodings
+from gtr_gpu.evaluation.methods.gtr import GTR
+from gtr_gpu.evaluation.methods.method import Labelled, Method, Ranking, Resources
+from gtr_gpu.evaluation.methods.registry import METHODS
+from gtr_gpu.evaluation.metrics import measure
+from gtr_gpu.evaluation.peak_memory import peak_memory
+from gtr_gpu.evaluation.results import Ranked, Record, Results, key_of
+from gtr_gpu.multitableqa.task import Task, read_task, tasks_in
+from gtr_gpu.progress import Progress, Silent
+
+SAVED = 100
+"""Places of each ranking that are saved."""
+LEAST_SAMPLE = 600
+_COVERED = 600
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is to be run.
+
+    Attributes:
+        methods: Names of the registry, in order.
+        split: Whose questions are asked.
+        questions: Those that were built, those that were released, or both.
+        cuts: Where metrics cut rankings; None takes 10, 20, 50, and 1, 5, 10 on whole tables.
+        sample: Asks every method only so many questions.
+        slow_sample: Asks slow methods only so many; None asks them all.
+        seed: Of orders, ids, samples and intervals.
+    """
+
+    methods: Sequence[str]
+    split: Split = "report"
+    questions: Literal["built", "raw", "both"] = "built"
+    cuts: tuple[int, ...] | None = None
+    sample: int | None = None
+    slow_sample: int | None = LEAST_SAMPLE
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("sample", "slow_sample"):
+            size = getattr(self, name)
+            if size is not None and size < LEAST_SAMPLE:
+                raise GTRError(
+                    f"--{name.replace('_', '-')} must be at least {LEAST_SAMPLE} questions, got {size}; fewer tell "
+                    "methods apart too badly"
+                )
+        for cut in self.cuts or ():
+            if not 1 <= cut <= SAVED:
+                raise GTRError(f"--k must be numbers from 1 to {SAVED}, got {cut}")
+
+    def sample_of(self, method: str) -> int | None:
+        """How many questions a method is asked; None for all."""
+        sizes = [self.sample, self.slow_sample if METHODS[method].slow else None]
+        return min((size for size in sizes if size is not None), default=None)
+
+    def cuts_of(self, protocol: str) -> tuple[int, ...]:
+        """Where metrics cut rankings of a protocol."""
+        return self.cuts or default_cuts(protocol)
+
+    def sets_of(self, task: Task) -> list[QuestionSet]:
+        """The sets of questions that are asked of a task."""
+        if self.questions == "both":
+            return ["built", "raw"] if task.raw else ["built"]
+        return [self.questions]
+
+
+def run(
+    folder: Path,
+    out: Path,
+    plan: Plan,
+    encoder: str | None = None,
+    device: str = "auto",
+    progress: Progress | None = None,
+) -> Iterator[tuple[Record, bool]]:
+    """Runs all methods of a plan on all tasks of a folder.
+
+    Args:
+        folder: A benchmark, or one task.
+        out: The folder of results; also keeps encodings and indexes for later runs.
+        plan: What to run.
+        encoder: A Hugging Face encoder by name or folder; that of the default preset where it is left out.
+        device: `auto`, `cpu` or `cuda`.
+        progress: Where to report.
+
+    Yields:
+        Each record, and whether it was there already.
+
+    Raises:
+        GTRError: No task, a wrong file, no such questions, or an encoder that can't be had.
+    """
+    progress = progress or Silent()
+    results = Results(out)
+    done = {record["key"]: record for record in results.records()}
+    out.mkdir(parents=True, exist_ok=True)
+    resources = Resources(
+        Encodings(out / "work" / "encodings", encoder, device, progress=progress), out / "work" / "indexes", progress
+    )
+    for path in tasks_in(folder):
+        with progress.stage(f"Reading {path}"):
+            task = read_task(path)
+            corpus = blind(task, plan.seed)
+        for name in plan.methods:
+            yield from _run_method(name, task, corpus, plan, resources, results, done)
+            gc.collect()
+
+
+def _run_method(
+    name: str,
+    task: Task,
+    corpus: Corpus,
+    plan: Plan,
+    resources: Resources,
+    results: Results,
+    done: dict[str, Record],
+) -> Iterator[tuple[Record, bool]]:
+    method = METHODS[name].make(resources)
+    indexed: dict[str, Any] | None = None
+    for questions in plan.sets_of(task):
+        asked = ask(task, corpus, questions, plan.split, plan.sample_of(name), plan.seed)
+        facts: Record = {
+            "task": task.name,
+            "protocol": task.protocol,
+            "method": name,
+            "questions": questions,
+            "split": plan.split,
+            "corpus": corpus.fingerprint,
+            "asked": asked.fingerprint,
+            "settings": dict(method.settings),
+        }
+        key = key_of(facts)
+        if key in done:
+            yield done[key], True
+            continue
+        indexed = indexed or _index(method, corpus, resources)
+        ranking, measured = _rank(method, asked, resources, len(corpus.tables))
+        cuts = plan.cuts_of(task.protocol)
+        record: Record = {
+            "key": key,
+            **facts,
+            "kind": METHODS[name].kind,
+            "label_used": method.label_used,
+            "tables": len(corpus.tables),
+            "asked_questions": len(asked),
+            "all_questions": asked.n_all,
+            "sampled": len(asked) < asked.n_all,
+            "encoder": resources.encodings.config().encoder,
+            "metrics": _metrics(ranking, asked, cuts, plan.seed),
+            "seconds": {**indexed["seconds"], **measured["seconds"]},
+            "queries_per_second": measured["queries_per_second"],
+            "peak_bytes": max(indexed["peak_bytes"], measured["peak_bytes"]),
+            "index": indexed["facts"],
+            "coverage": _coverage(method, asked),
+        }
+        results.append(record, Ranked.of(ranking, asked, corpus))
+        done[key] = record
+        yield record, False
+
+
+def _index(method: Method, corpus: Corpus, resources: Resources) -> dict[str, Any]:
+    """Gives a method the tables; how long it took, encoding apart."""
+    encoding = resources.encodings.seconds
+    with peak_memory() as peak:
+        start = time.perf_counter()
+        method.index(corpus.tables)
+        taken = time.perf_counter() - start
+        encoding = resources.encodings.seconds - encoding
+        return {
+            "seconds": {"index": round(taken - encoding, 3), "encode_tables": round(encoding, 3)},
+            "peak_bytes": peak(),
+            "facts": dict(method.facts),
+        }
+
+
+def _rank(method: Method, asked: Asked, resources: Resources, n_tables: int) -> tuple[Ranking, dict[str, Any]]:
+    """Asks a method; how long it took, encoding apart."""
+    encoding = resources.encodings.seconds
+    k = min(SAVED, n_tables)
+    with peak_memory() as peak:
+        start = time.perf_counter()
+        if method.label_used:
+            assert isinstance(method, Labelled)  # the one way to the label, and methods that use it have no other
+            ranking = method.rank_with_gold(asked.texts, asked.gold, k)
+        else:
+            ranking = method.rank(asked.texts, k)
+        taken = time.perf_counter() - start
+        encoding = resources.encodings.seconds - encoding
+        check_ranking(method.name, ranking, len(asked), k, n_tables)
+        return ranking, {
+            "seconds": {"rank": round(taken - encoding, 3), "encode_questions": round(encoding, 3)},
+            "queries_per_second": round(len(asked) / max(taken - encoding, 1e-9), 2),
+            "peak_bytes": peak(),
+        }
+
+
+def check_ranking(name: str, ranking: Ranking, n_queries: int, k: int, n_tables: int) -> None:
+    """Refuses what is no ranking, which metrics would count wrongly.
+
+    Raises:
+        ValueError: Wrong shapes, a number that is no table's, a table twice, or a place behind an empty one.
+    """
+    ids = ranking.ids
+    if ids.shape != (n_queries, k) or ranking.scores.shape != ids.shape:
+        raise ValueError(f"{name} must rank {n_queries} x {k} places, got {tuple(ids.shape)}")
+    if ids.numel() and (int(ids.min()) < -1 or int(ids.max()) >= n_tables):
+        raise ValueError(f"{name} ranks a table that is none of the {n_tables}")
+    if bool(((ids[:, 1:] >= 0) & (ids[:, :-1] < 0)).any()):
+        raise ValueError(f"{name} ranks a table behind an empty place")
+    ordered = torch.sort(ids, 1).values
+    if bool(((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any()):
+        raise ValueError(f"{name} ranks a table twice for one question")
+
+
+def _metrics(ranking: Ranking, asked: Asked, cuts: Sequence[int], seed: int) -> dict[str, list[float]]:
+    """Each metric's mean and the ends of its interval."""
+    found = {}
+    for name, values in measure(ranking.ids, asked.gold, cuts).items():
+        low, high = confidence_interval(values.numpy(), asked.groups, seed)
+        found[name] = [round(float(number), 6) for number in (values.mean(), low, high)]
+    return found
+
+
+def _coverage(method: Method, asked: Asked) -> list[dict[str, object]]:
+    """What the coarse stage leaves of a sample of the questions; nothing for methods without one."""
+    if not isinstance(method, GTR) or method.label_used:
+        return []
+    gold = asked.gold.slice(0, min(_COVERED, len(asked)))
+    return [one.to_json() for one in method.coarse_stage().coverage(asked.texts[:_COVERED], gold, SAVED)]
