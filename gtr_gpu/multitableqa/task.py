@@ -55,7 +55,7 @@ class Task:
     """A corpus of tables and the questions on it.
 
     Attributes:
-        name: One of `TASKS`, or the name of the folder of a foreign set.
+        name: One of `TASKS`, that of a sample (`multi_hop_5523`), or the name of the folder of a foreign set.
         protocol: One of `PROTOCOLS`, or "released" for a foreign set.
         tables: The N tables; each has an opaque `table_id`, `caption`, `header`, `rows` and nothing else.
         sources: The source of each table, `[N]`; a label.
@@ -172,7 +172,7 @@ def _files_of(folder: Path) -> tuple[Path, Path, Path] | None:
 
 def _name_of(folder: Path) -> tuple[str, str]:
     folder = folder.resolve()
-    if folder.parent.name in TASKS and folder.name in PROTOCOLS:
+    if folder.name in PROTOCOLS and (folder / _TABLES).is_file():
         return folder.parent.name, folder.name
     return folder.name, "released"
 
@@ -277,7 +277,7 @@ def _query_lines(task: Task, questions: Iterable[Question]) -> Iterator[dict[str
         yield {
             "query": question.text,
             "source_table_idx": _number(question.source),
-            "label": label[0] if len(label) == 1 and task.name in _ONE_LABEL else label,
+            "label": label[0] if len(label) == 1 and task.name.startswith(_ONE_LABEL) else label,
             "split": question.split,
             "evidence": None if question.evidence is None else list(question.evidence),
             "parts": question.parts,

@@ -1,0 +1,71 @@
+"""What a benchmark was made of: its settings, the counts of every step and the checksums of its files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from gtr_gpu.errors import GTRError
+
+NAME = "manifest.json"
+_FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """The manifest of a benchmark. It holds no path and no time, so that a second run gives the same bytes.
+
+    Attributes:
+        version: The library's version.
+        config: The settings.
+        sources: By data set, its layout and how many tables and questions it has.
+        tasks: By task, how many tables and questions each step read, moved, took out and made.
+        files: The SHA-256 of every file by its path in the benchmark's folder.
+    """
+
+    version: str
+    config: Mapping[str, Any]
+    sources: Mapping[str, Mapping[str, Any]]
+    tasks: dict[str, dict[str, Any]]
+    files: dict[str, str]
+
+    def write(self, folder: Path) -> None:
+        """Writes it into the benchmark's folder."""
+        text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=1, ensure_ascii=False) + "\n"
+        (folder / NAME).write_text(text, encoding="utf-8", newline="\n")
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Reads it from the benchmark's folder.
+
+        Raises:
+            GTRError: There is none, or it is damaged or of a newer version.
+        """
+        path = folder / NAME
+        try:
+            fields = json.loads(path.read_text(encoding="utf-8"))
+            if fields.pop("format") != _FORMAT:
+                raise GTRError(f"{path} is of another version of this library; build the benchmark anew")
+            return cls(**fields)
+        except FileNotFoundError:
+            raise GTRError(f"there is no {NAME} in {str(folder)!r}; `gtr benchmark build` makes a benchmark") from None
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise GTRError(f"{path} is no manifest of a benchmark; build the benchmark anew") from None
+
+    def verify(self, folder: Path) -> None:
+        """Compares every file with its checksum.
+
+        Raises:
+            GTRError: A file is missing or was changed.
+        """
+        for name, expected in self.files.items():
+            path = folder / name
+            if not path.is_file():
+                raise GTRError(f"{path} is missing; build the benchmark anew")
+            with path.open("rb") as file:
+                if hashlib.file_digest(file, "sha256").hexdigest() != expected:
+                    raise GTRError(f"{path} is not what was built: its checksum differs; build the benchmark anew")
