@@ -21,6 +21,7 @@ from gtr_gpu.multitableqa.manifest import NAME, Manifest
 from gtr_gpu.multitableqa.records import SourceQuestion, SourceTable
 from gtr_gpu.multitableqa.settings import TASK_OF, Settings
 from gtr_gpu.multitableqa.sources import Source, read_source
+from gtr_gpu.multitableqa.stats import measure
 from gtr_gpu.multitableqa.task import write_task
 from gtr_gpu.progress import Progress, Silent
 
@@ -138,14 +139,7 @@ class _TaskBuilder:
             task, examples = assemble(name, protocol, cuts, self.built, self.raw, self.settings)
             for file, digest in write_task(out / name / protocol, task, examples).items():
                 manifest.files[f"{name}/{protocol}/{file}"] = digest
-        manifest.tasks.setdefault(name, {"sample_of": self.name})[protocol] = {
-            "tables": len(task.tables),
-            "source_tables": len(cuts),
-            "questions": len(task.questions),
-            "questions_to_tune": sum(question.split == "tune" for question in task.questions),
-            "questions_with_evidence": sum(question.evidence is not None for question in task.questions),
-            "raw_questions": len(task.raw),
-        }
+        manifest.tasks.setdefault(name, {"sample_of": self.name})[protocol] = measure(task)
 
 
 def _pool(sources: Sequence[Source]) -> _Pool:

@@ -1,0 +1,53 @@
+"""What a benchmark holds, in numbers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gtr_gpu.multitableqa.manifest import NAME, Manifest
+from gtr_gpu.multitableqa.task import PROTOCOLS, Task, read_task, tasks_in
+
+Numbers = dict[str, int | float]
+
+
+def measure(task: Task) -> Numbers:
+    """The numbers of a task.
+
+    `tables` are what is searched (sub-tables), `source_tables` what they were cut from, and `distractors` the source
+    tables that no question is about.
+    """
+    asked = {question.source for question in task.questions}
+    cells = [len(table.rows) for table in task.tables], [len(table.header) for table in task.tables]
+    rows, columns = (round(sum(counts) / len(counts), 2) for counts in cells)
+    return {
+        "source_tables": len(set(task.sources)),
+        "distractors": len(set(task.sources) - asked),
+        "tables": len(task.tables),
+        "rows_per_table": rows,
+        "columns_per_table": columns,
+        "questions": len(task.questions),
+        "questions_to_tune": sum(question.split == "tune" for question in task.questions),
+        "questions_with_evidence": sum(question.evidence is not None for question in task.questions),
+        "parts_per_question": round(sum(question.parts for question in task.questions) / len(task.questions), 2),
+        "raw_questions": len(task.raw),
+    }
+
+
+def numbers_of(folder: Path) -> list[tuple[str, str, Numbers]]:
+    """The numbers of every task and protocol of a benchmark: from its manifest, or by reading a foreign set.
+
+    Returns:
+        Task, protocol and numbers, in the order of the manifest, which is that of the protocols.
+
+    Raises:
+        GTRError: There is no benchmark, or it is damaged.
+    """
+    if (folder / NAME).is_file():
+        return [
+            (name, protocol, counts[protocol])
+            for name, counts in Manifest.read(folder).tasks.items()
+            for protocol in PROTOCOLS
+            if protocol in counts
+        ]
+    tasks = (read_task(path) for path in tasks_in(folder))
+    return [(task.name, task.protocol, measure(task)) for task in tasks]
