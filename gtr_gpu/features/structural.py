@@ -139,6 +139,18 @@ class StructuralFeaturizer:
         yield from self._nlp.pipe(texts, batch_size=_TAGGED_TOGETHER, disable=unneeded)
 
 
+def load_pipeline(name: str) -> Any:  # noqa: ANN401 (a spaCy pipeline; spaCy is loaded late)
+    """Loads a spaCy pipeline that tags words and does nothing slower.
+
+    Args:
+        name: As `Config.spacy_model`.
+
+    Raises:
+        GTRError: It isn't installed, or its language needs a package that isn't.
+    """
+    return _load(name)
+
+
 def _load(name: str) -> Any:  # noqa: ANN401 (a spaCy pipeline; spaCy is loaded late)
     import spacy
     from thinc.api import use_ops
