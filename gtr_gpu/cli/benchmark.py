@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,9 +14,17 @@ from gtr_gpu.cli.progress import drawn, duration
 from gtr_gpu.cli.text import counted, visible
 from gtr_gpu.errors import GTRError
 
+if TYPE_CHECKING:
+    from gtr_gpu.multitableqa.question_settings import QuestionSettings
+
 app = typer.Typer(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
 
 _KNOWN = "tabfact, wtq, sqa, hybridqa, tatqa"
+_SWITCH = {"true": True, "false": False}
+_QUESTION_KNOBS = (
+    "min_words, max_stop_share, text_only, duplicate_similarity, ambiguous, decontextualize, merge_share, max_parts, "
+    "max_per_table, spacy_model"
+)
 _COLUMNS = (
     ("sources", "source_tables"),
     ("unasked", "distractors"),
@@ -77,6 +85,14 @@ def build(
     min_columns: Annotated[int, typer.Option("--min-columns", help="So are those with fewer columns,")] = 2,
     min_distinct: Annotated[int, typer.Option("--min-distinct", help="with fewer different cells,")] = 8,
     max_empty: Annotated[float, typer.Option("--max-empty", help="or with a larger share of empty cells.")] = 0.5,
+    questions: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--question",
+            metavar="NAME=VALUE",
+            help=f"Sets how questions are built: {_QUESTION_KNOBS}. Repeatable.",
+        ),
+    ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of all random choices.")] = 0,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a benchmark that is there.")] = False,
     as_json: common.Json = False,
@@ -95,6 +111,7 @@ def build(
         min_distinct=min_distinct,
         max_empty=max_empty,
         samples=_samples(samples or ()),
+        questions=_questions(questions or ()),
     )
     with drawn(quiet or as_json) as progress:
         manifest = build_benchmark(_sources(sources), out, settings, overwrite=overwrite, progress=progress)
@@ -167,10 +184,28 @@ def _samples(given: Sequence[str]) -> dict[str, int]:
     return found
 
 
+def _questions(given: Sequence[str]) -> QuestionSettings:
+    """The settings of the questions, each value read as what its default is."""
+    from gtr_gpu.multitableqa.question_settings import QuestionSettings
+
+    values: dict[str, Any] = {}
+    for text in given:
+        name, _, value = (part.strip() for part in text.partition("="))
+        if name not in _QUESTION_KNOBS.split(", "):
+            raise GTRError(f"--question must be NAME=VALUE with one of {_QUESTION_KNOBS}, got {text!r}")
+        default = getattr(QuestionSettings(), name)
+        try:
+            values[name] = _SWITCH[value.lower()] if isinstance(default, bool) else type(default)(value)
+        except (KeyError, ValueError):
+            kind = {bool: "true or false", int: "a whole number", float: "a number"}[type(default)]
+            raise GTRError(f"--question {name} must be {kind}, got {value!r}") from None
+    return QuestionSettings(**values)
+
+
 def _put_steps(tasks: Mapping[str, Mapping[str, Any]]) -> None:
     """One line a task: what was read, and what was taken out."""
     for name, counts in tasks.items():
-        if "tables_read" not in counts:
+        if "sample_of" in counts:
             continue
         removed = [
             f"{counted(counts['copies_removed'], 'copy', 'copies')}",

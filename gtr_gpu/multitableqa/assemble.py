@@ -106,7 +106,10 @@ def assemble(
         tuple(questions(raw)),
     )
     if not task.questions:
-        raise GTRError(f"no question of the task {name} is left: all are on tables that were filtered out")
+        raise GTRError(
+            f"no question of the task {name} is left: all were filtered out, by their own texts or with their tables; "
+            f"loosen the settings of the tables or of the questions"
+        )
     return task, _examples(raw, sources)
 
 

@@ -18,6 +18,7 @@ from gtr_gpu.multitableqa import filter as filters
 from gtr_gpu.multitableqa.assemble import Asked, Cut, assemble, draw_sample
 from gtr_gpu.multitableqa.decompose import decompose, whole
 from gtr_gpu.multitableqa.manifest import NAME, Manifest
+from gtr_gpu.multitableqa.queries import BuiltQuestion, build_questions, raw_questions
 from gtr_gpu.multitableqa.records import SourceQuestion, SourceTable
 from gtr_gpu.multitableqa.settings import TASK_OF, Settings
 from gtr_gpu.multitableqa.sources import Source, read_source
@@ -116,8 +117,17 @@ class _TaskBuilder:
                 self._write(f"{self.name}_{count}", protocol, some, out, manifest)
 
     def _questions(self) -> tuple[list[Asked], list[Asked]]:
-        raw = [Asked(one.text, one.table_id, one.answers, (one,)) for one in self.pool.questions]
-        return raw, raw
+        """The built questions, and those of the released ones that they were made of."""
+        released = {question.question_id: question for question in self.pool.questions}
+        tables = {table.source_id: table for table in self.pool.tables}
+        built, self.counts["questions"] = build_questions(
+            self.pool.questions, tables, self.settings.questions, self.progress
+        )
+
+        def asked(one: BuiltQuestion) -> Asked:
+            return Asked(one.text, one.source_id, one.answers, tuple(released[name] for name in one.question_ids))
+
+        return list(map(asked, built)), list(map(asked, raw_questions(self.pool.questions, built)))
 
     def _cut(self) -> list[Cut]:
         cuts = []

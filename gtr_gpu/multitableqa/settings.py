@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gtr_gpu.errors import GTRError
+from gtr_gpu.multitableqa.question_settings import QuestionSettings
 from gtr_gpu.multitableqa.task import PROTOCOLS
 
 TASK_OF = {"tabfact": "tfv", "wtq": "single_hop", "sqa": "single_hop", "hybridqa": "multi_hop", "tatqa": "tatqa"}
@@ -31,6 +32,7 @@ class Settings:
         max_empty: Tables with a larger share of empty cells are.
         tune_share: The share of source tables that settings may be tuned on.
         samples: By task, the sub-tables of a further, smaller task that is drawn from it.
+        questions: How the released questions become those of the benchmark; their seed is the one above.
     """
 
     protocols: tuple[str, ...] = ("published", "withheld", "mixed")
@@ -42,6 +44,7 @@ class Settings:
     max_empty: float = 0.5
     tune_share: float = 1 / 3
     samples: Mapping[str, int] = field(default_factory=dict)
+    questions: QuestionSettings = field(default_factory=QuestionSettings)
 
     def __post_init__(self) -> None:
         if not self.protocols or not set(self.protocols) <= set(PROTOCOLS):
@@ -61,6 +64,7 @@ class Settings:
         for task, count in self.samples.items():
             if count < 1:
                 raise GTRError(f"the sample of {task} must be a number of sub-tables from 1 on, got {count}")
+        object.__setattr__(self, "questions", replace(self.questions, seed=self.seed))
 
 
 def draw(seed: int, *what: object) -> int:

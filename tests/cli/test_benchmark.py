@@ -1,10 +1,14 @@
 """`gtr benchmark build` and `gtr benchmark stats`, on data sets written by hand."""
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import multitableqa_layouts as layouts
 import pytest
+
+from gtr_gpu.cli import benchmark
+from gtr_gpu.multitableqa.question_settings import QuestionSettings
 
 
 @pytest.fixture
@@ -35,7 +39,7 @@ def test_build_says_what_it_did(gtr, source, tmp_path):
 
 def test_options_reach_the_settings(gtr, source, tmp_path):
     options = ["--no-decompose", "--seed", 7, "--parts", 2, "--min-rows", 1, "--min-columns", 3, "--sample", "lakes=1"]
-    more = ["--min-distinct", 4, "--max-empty", 0.25, "--json"]
+    more = ["--min-distinct", 4, "--max-empty", 0.25, "--question", "merge_share=0", "--json"]
     status, text, err = gtr("benchmark", "build", "--source", source, "--out", tmp_path / "out", *options, *more)
     assert (status, err) == (0, "")
     built = json.loads(text)
@@ -52,6 +56,7 @@ def test_options_reach_the_settings(gtr, source, tmp_path):
         "samples": {"lakes": 1},
     }
     assert {name: config[name] for name in expected} == expected
+    assert config["questions"]["merge_share"] == 0 and config["questions"]["seed"] == 7
 
 
 def test_stats_as_json_and_checked(gtr, source, tmp_path):
@@ -85,6 +90,10 @@ def test_stats_reads_a_released_set(gtr, tmp_path):
         (["--source", "a=x", "--protocol", "open"], "protocols must be some of"),
         (["--source", "a=x", "--sample", "multi_hop"], "--sample must be TASK=N"),
         (["--source", "a=x", "--sample", "b=1", "--sample", "b=2"], "--sample names the task 'b' twice"),
+        (["--source", "a=x", "--question", "seed=3"], "--question must be NAME=VALUE with one of min_words"),
+        (["--source", "a=x", "--question", "text_only=yes"], "--question text_only must be true or false, got 'yes'"),
+        (["--source", "a=x", "--question", "max_parts=2.5"], "--question max_parts must be a whole number"),
+        (["--source", "a=x", "--question", "merge_share=2"], "merge_share of the questions must be between 0 and 1"),
         (["--source", "a=x", "--no-decompose", "--protocol", "mixed"], "--no-decompose keeps tables whole"),
     ],
 )
@@ -93,6 +102,11 @@ def test_mistakes_are_one_sentence(gtr, tmp_path, words, message):
     assert (status, text) == (2, "")
     assert message in err and err.startswith("gtr: ") and err.count("\n") == 1
     assert not (tmp_path / "out").exists()
+
+
+def test_every_knob_of_the_questions_is_told():
+    knobs = {one.name for one in fields(QuestionSettings)} - {"seed"}
+    assert set(benchmark._QUESTION_KNOBS.split(", ")) == knobs
 
 
 def test_the_group_alone_shows_its_commands(gtr):

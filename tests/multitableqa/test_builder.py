@@ -11,6 +11,7 @@ import pytest
 from gtr_gpu.errors import GTRError
 from gtr_gpu.multitableqa.builder import build
 from gtr_gpu.multitableqa.manifest import Manifest
+from gtr_gpu.multitableqa.question_settings import QuestionSettings
 from gtr_gpu.multitableqa.settings import Settings, draw
 from gtr_gpu.multitableqa.stats import measure, numbers_of
 from gtr_gpu.multitableqa.task import Task, read_task, tasks_in
@@ -179,6 +180,21 @@ def test_gold_and_evidence_name_the_parts_of_the_right_table(wtq: Path, sqa: Pat
         assert not set(question.label) & others
 
 
+def test_merged_questions_hold_all_that_their_parts_do(tmp_path: Path):
+    queries = [_query(number, "t1", city) for number, city in enumerate(CITIES)]
+    folder = layouts.one_shape(tmp_path / "wtq", [_table(1), _table(2)], queries)
+    merging = Settings(("published",), questions=QuestionSettings(merge_share=1))
+    manifest = build({"wtq": folder}, tmp_path / "out", merging)
+    task = read_task(tmp_path / "out" / "single_hop" / "published")
+    alone = {question.label[0]: set(question.evidence or ()) for question in task.raw}
+    assert sum(question.parts for question in task.questions) == len(task.raw) == 9
+    for question in task.questions:
+        assert question.parts == len(question.label) > 1
+        assert set(question.evidence or ()) == set().union(*(alone[label] for label in question.label))
+    assert manifest.tasks["single_hop"]["questions"]["built"] == len(task.questions)
+    assert manifest.config["questions"]["merge_share"] == 1
+
+
 def test_a_sample_holds_whole_sources_of_the_task(wtq: Path, tmp_path: Path):
     manifest = build(
         {"wtq": wtq}, tmp_path / "out", Settings(protocols=("published", "whole"), samples={"single_hop": 31})
@@ -200,8 +216,9 @@ def test_a_sample_holds_whole_sources_of_the_task(wtq: Path, tmp_path: Path):
 
 def test_released_layouts_make_their_tasks(tmp_path: Path):
     sources = {name: getattr(layouts, name)(tmp_path / name) for name in ("tabfact", "wtq", "sqa", "hybridqa", "tatqa")}
-    # These tables are tiny.
-    lenient = Settings(protocols=("published", "whole"), min_rows=0, min_columns=0, min_distinct=0)
+    # These tables and questions are tiny.
+    everything = QuestionSettings(min_words=0, max_stop_share=2, decontextualize=False, merge_share=0)
+    lenient = Settings(("published", "whole"), min_rows=0, min_columns=0, min_distinct=0, questions=everything)
     manifest = build(sources, tmp_path / "out", lenient)
     assert set(manifest.tasks) == {"tfv", "single_hop", "multi_hop", "tatqa"}
     tasks = {task.name: task for task in map(read_task, tasks_in(tmp_path / "out")) if task.protocol == "whole"}
