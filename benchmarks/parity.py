@@ -124,7 +124,7 @@ def lexical_stage(corpus: Corpus) -> Iterator[Row]:
     questions = asked.tocoo()
     for question, term, count in zip(questions.row, questions.col, questions.data, strict=True):
         theirs[question] += count * scorer.get_scores_from_ids([int(term)])
-    ours = corpus.snapshot.lexical_scores(corpus.questions.terms, config)
+    ours = corpus.snapshot.flat.lexical(corpus.questions.terms, config)
     # BM25 has no unit: both are divided by a question's best score, as a search does.
     best = np.maximum(theirs.max(1, keepdims=True), 1e-30)
     yield "BM25, the best table = 1", "bm25s", *difference(ours.double().numpy() / best, theirs / best)
@@ -135,7 +135,7 @@ def dense_stage(corpus: Corpus) -> Iterator[Row]:
     import faiss
 
     theirs = cosine_similarity(corpus.questions.semantic.double().numpy(), corpus.semantic)
-    ours = corpus.snapshot.dense_scores(corpus.questions.semantic)
+    ours = corpus.snapshot.flat.dense(corpus.questions.semantic)
     yield "cosines of questions with tables", "scikit-learn cosine_similarity", *difference(ours, theirs)
     flat = faiss.IndexFlatIP(corpus.semantic.shape[1])
     flat.add(corpus.semantic.astype(np.float32))
@@ -288,7 +288,7 @@ def mix_stage(corpus: Corpus) -> Iterator[Row]:
     config = corpus.config.override({"hops": 0})
     candidates = find_candidates(corpus.questions, corpus.snapshot, config, K)
     cosines = np.maximum(cosine_similarity(corpus.questions.semantic.double().numpy(), corpus.semantic), 0)
-    words = corpus.snapshot.lexical_scores(corpus.questions.terms, config).double().numpy()
+    words = corpus.snapshot.flat.lexical(corpus.questions.terms, config).double().numpy()
     mixed = config.mix * normalize(cosines, "max") + (1 - config.mix) * normalize(words, "max")
     worst = Worst()
     for query in range(len(corpus.questions)):

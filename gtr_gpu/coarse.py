@@ -60,7 +60,7 @@ def find_candidates(queries: QueryFeatures, snapshot: Snapshot, config: Config, 
     if uses_clusters(snapshot, config):
         seeds = _from_clusters(queries, snapshot, config, n_seeds)
     else:
-        seeds = _from_all(queries, snapshot, config, n_seeds)
+        seeds = Candidates(*snapshot.flat.best(queries, config, n_seeds))
     tables = seeds.tables
     for _ in range(config.hops):
         tables = widen(tables, snapshot.graph(config))
@@ -71,23 +71,12 @@ def find_candidates(queries: QueryFeatures, snapshot: Snapshot, config: Config, 
     return Candidates(tables, scores)
 
 
-def _from_all(queries: QueryFeatures, snapshot: Snapshot, config: Config, n_seeds: int) -> Candidates:
-    """Scores all tables and keeps the best."""
-    semantic = lexical = None
-    with snapshot.score_buffers(len(queries)) as (first, second):
-        if config.personalization != "lexical":
-            semantic = snapshot.dense_scores(queries.semantic, first)
-        if config.personalization != "semantic":
-            lexical = snapshot.lexical_scores(queries.terms, config, second)
-        return Candidates(*best_mixed(semantic, lexical, snapshot.takeable, config.mix, n_seeds))
-
-
 def _from_clusters(queries: QueryFeatures, snapshot: Snapshot, config: Config, n_seeds: int) -> Candidates:
     """Scores the members of the clusters that each query probes, and the tables that share most words with it."""
     pools = [_probed(queries, snapshot, config)]
     semantic = lexical = by_words = None
     if config.personalization != "semantic":
-        by_words = snapshot.lexical_scores(queries.terms, config)
+        by_words = snapshot.flat.lexical(queries.terms, config)
         if config.query_features == "native" and "heuristic" in config.modalities:
             sharing = by_words.masked_fill(by_words <= 0, -torch.inf)
             pools.append(best_mixed(sharing, None, snapshot.takeable, 1.0, n_seeds)[0].to("cpu"))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from gtr_gpu.config import MODALITIES
+from gtr_gpu.errors import IndexFormatError
 from gtr_gpu.features.evidence import EVIDENCE_KINDS
 from gtr_gpu.features.heuristic import TermCounts
 from gtr_gpu.neighbors import OutEdges
@@ -133,6 +134,13 @@ class Segment:
     def stop(self) -> int:
         """The number after that of its last table."""
         return self.start + len(self)
+
+    def not_finite(self) -> IndexFormatError:
+        """What to raise where its features turn out to hold numbers that are not finite."""
+        return IndexFormatError(
+            f"{self.path} is damaged (it holds numbers that are not finite); `gtr verify` lists all damage; "
+            "restore the file, or build the index anew from its sources"
+        )
 
     @property
     def semantic(self) -> Tensor:

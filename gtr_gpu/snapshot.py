@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import bisect
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +15,9 @@ from torch import Tensor
 from gtr_gpu.config import EDGE_KINDS, MODALITIES, Config
 from gtr_gpu.errors import GTRError, IndexFormatError
 from gtr_gpu.features.heuristic import Vocabulary, tfidf
+from gtr_gpu.flat import FlatScores
 from gtr_gpu.hypergraph import Hypergraph, build_hypergraph
 from gtr_gpu.neighbors import OutEdges, merge_graph
-from gtr_gpu.ops.lexical import bm25_weights, posting_scores
 from gtr_gpu.ops.types import Rows
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, stack_sparse
 from gtr_gpu.segment import Arrays, Segment, features_layout, relations_layout
@@ -27,9 +26,6 @@ from gtr_gpu.tables import Table, TableStore
 
 # Neighbour graphs that are kept for searches to come, one for each set of weights.
 _KEPT_GRAPHS = 4
-# Weights of postings that are kept, one set for each k1 and b: four bytes for each term of each table.
-_KEPT_WEIGHTS = 2
-
 
 _CLUSTERS_LAYOUT: Layout = {
     "semantic": ([torch.float32], ["semantic", "d"]),
@@ -140,8 +136,6 @@ class Snapshot:
         self.n_alive = int(self.alive.sum())
         self._starts = [segment.start for segment in self.segments]
         self._graphs: dict[tuple[object, ...], SparseMatrix] = {}
-        self._weights: dict[tuple[float, float], list[SparseMatrix]] = {}
-        self._room: Tensor | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -307,83 +301,10 @@ class Snapshot:
             parts.append(self.clusters.weigh(segment.terms.counts.select(inside)))
         return stack_sparse(parts).select(torch.argsort(order)).to(self.device)
 
-    @contextmanager
-    def score_buffers(self, n_queries: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Room for two scores of each query with each table, `[B, N]` float32 each, with any numbers in it.
-
-        One pair is kept for searches to come, since fresh memory costs about as much as the scores that fill it.
-        """
-        n = n_queries * self.n_tables
-        with self._lock:
-            room, self._room = self._room, None
-        if room is None or room.shape[1] < n:
-            room = torch.empty(2, n, device=self.device)
-        first, second = (part[:n].view(n_queries, self.n_tables) for part in room)
-        yield first, second
-        with self._lock:
-            if self._room is None or self._room.shape[1] < room.shape[1]:
-                self._room = room
-
-    def dense_scores(self, queries: Tensor, out: Tensor | None = None) -> Tensor:
-        """Cosine of each query `[B, d]` with every table: `[B, N]`, float32, in `out` where that is given.
-
-        Raises:
-            IndexFormatError: Features of a segment are damaged, so that a score is no number.
-        """
-        if out is None:
-            out = torch.empty(len(queries), self.n_tables, device=self.device)
-        for segment, features in zip(self.segments, self._features, strict=True):
-            torch.mm(queries, features.float().T, out=out[:, segment.start : segment.stop])
-        # A feature that is no number makes a table's score none for any query, so one query's scores tell.
-        if not out[:1].sum().isfinite():
-            self._check_finite(out[:1])
-        return out
-
-    def _check_finite(self, scores: Tensor) -> None:
-        """Names the first segment with tables whose scores `[B, N]` are no numbers."""
-        for segment in self.segments:
-            if not scores[:, segment.start : segment.stop].sum().isfinite():
-                raise _not_finite(segment)
-
-    def lexical_scores(self, terms: SparseMatrix, config: Config, out: Tensor | None = None) -> Tensor:
-        """BM25 of each query's terms `[B, V]` with every table: `[B, N]`, float32, in `out` where that is given."""
-        scores = torch.empty(len(terms.columns), self.n_tables, device=self.device) if out is None else out
-        terms = terms.to(self.device)
-        weights = self._posting_weights(config.bm25_k1, config.bm25_b)
-        for segment, weighted in zip(self.segments, weights, strict=True):
-            posting_scores(
-                terms, weighted, self._device_frequency, self.n_alive, out=scores, first_column=segment.start
-            )
-        return scores
-
-    def _posting_weights(self, k1: float, b: float) -> list[SparseMatrix]:
-        """Each segment's postings with their BM25 weights, `[V, n]`, on the search's device; kept for the next one."""
-        with self._lock:
-            if (k1, b) not in self._weights:
-                found = [
-                    bm25_weights(
-                        segment.postings(segment.n_terms).to(self.device),
-                        segment.lengths.to(self.device),
-                        self.average_length,
-                        k1,
-                        b,
-                    )
-                    for segment in self.segments
-                ]
-                while len(self._weights) >= _KEPT_WEIGHTS:
-                    del self._weights[next(iter(self._weights))]
-                self._weights[k1, b] = found
-            return self._weights[k1, b]
-
     @cached_property
-    def _device_frequency(self) -> Tensor:
-        """The document frequencies where searches compute."""
-        return self.document_frequency.to(self.device)
-
-    @cached_property
-    def _features(self) -> list[Tensor]:
-        """Each segment's semantic features where searches compute: mapped on a CPU, copied once to a GPU."""
-        return [segment.semantic.to(self.device) for segment in self.segments]
+    def flat(self) -> FlatScores:
+        """Scores with all tables; made by the first search that asks for them."""
+        return FlatScores(self)
 
     def _gather(self, rows: Tensor, column: Callable[[Segment], Tensor]) -> Tensor:
         rows = rows.cpu().long()
@@ -399,12 +320,5 @@ class Snapshot:
         if not gathered.sum(dtype=torch.float32).isfinite():
             broken = rows[~gathered.isfinite().all(1)]
             if broken.numel():
-                raise _not_finite(self.locate(int(broken[0]))[0])
+                raise self.locate(int(broken[0]))[0].not_finite()
         return gathered
-
-
-def _not_finite(segment: Segment) -> IndexFormatError:
-    return IndexFormatError(
-        f"{segment.path} is damaged (it holds numbers that are not finite); `gtr verify` lists all damage; "
-        "restore the file, or build the index anew from its sources"
-    )

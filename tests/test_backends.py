@@ -88,7 +88,7 @@ def test_lexical_scores_agree(corpus):
     index, queries = corpus
     snapshot = index._snapshot
     counted = count_queries(queries, snapshot.vocabulary)
-    found, expected = Both().of(lambda: snapshot.lexical_scores(counted, index.config))
+    found, expected = Both().of(lambda: snapshot.flat.lexical(counted, index.config))
     torch.testing.assert_close(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
 
 

@@ -535,6 +535,7 @@ def test_text_that_is_no_text(index):
     ("knobs", "feature"),
     [
         ({"coarse": "flat"}, "semantic"),
+        ({"coarse": "flat", "n_seeds": 2}, "semantic"),
         ({"coarse": "clusters", "cluster_score": "centroid", "n_probe": 4, "modalities": ("semantic",)}, "semantic"),
         ({"coarse": "clusters", "personalization": "lexical", "cluster_score": "mean"}, "semantic"),
         ({"coarse": "clusters", "cluster_score": "mean", "query_features": "native"}, "structural"),
@@ -546,7 +547,7 @@ def test_features_that_are_no_numbers(index, segment, knobs, feature):
     spoil(path, lambda arrays: arrays[feature].view(torch.uint8)[:, :20].fill_(255))
     knobs = {"modalities": ("semantic", "structural"), **knobs}
     with pytest.raises(IndexFormatError, match=rf"{path.name} is damaged \(it holds numbers that are not finite\)"):
-        GTRIndex.load(index.path).search(["bagist kedarn"], config=index.config.override(knobs))
+        GTRIndex.load(index.path).search(["bagist kedarn"], 2, config=index.config.override(knobs))
 
 
 @pytest.mark.parametrize("role", ["tables", "features", "clusters"])

@@ -112,7 +112,7 @@ def test_tfidf_is_that_of_tfidf_transformer(corpus):
 
 
 def test_bm25_is_that_of_bm25s(corpus):
-    found = corpus.snapshot.lexical_scores(corpus.features.terms, corpus.index.config)
+    found = corpus.snapshot.flat.lexical(corpus.features.terms, corpus.index.config)
     retriever = bm25s.BM25(method="lucene", k1=1.2, b=0.75, dtype="float64")
     retriever.index(corpus.words, show_progress=False)
     for row, query in enumerate(corpus.queries):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import torch
 from torch import Tensor
 
+from gtr_gpu.ops.halves import halve, multiplies_bf16
 from gtr_gpu.ops.kernels import launch, scratch_bytes
 from gtr_gpu.ragged import INDEX_DTYPE, offsets_from_lengths
 
@@ -44,11 +43,11 @@ def assign(rows: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
     distances = torch.empty((n_starts, n_rows), dtype=dtype, device=device)
     most = _GPU_TILE_SCORES if device.type == "cuda" else _TILE_SCORES
     step = max(64, min(n_rows, most // width, n_rows if device.type == "cuda" else _TILE_ROWS))
-    halved = dtype == torch.float32 and width >= _WORTH_HALVING and _multiplies_bf16(device)
-    factor = against.bfloat16() if halved else against
+    halved = dtype == torch.float32 and width >= _WORTH_HALVING and multiplies_bf16(device)
     if halved:
-        longest = float(torch.linalg.vector_norm(against, dim=1).max())
-        rounding = float(torch.linalg.vector_norm(against - factor.float(), dim=1).max())
+        factor, longest, rounding = halve(against)
+    else:
+        factor = against
     buffer = torch.empty((min(step, n_rows), width), dtype=factor.dtype, device=device)
     for start in range(0, n_rows, step):
         tile = rows[start : start + step].to(dtype).contiguous()
@@ -69,14 +68,6 @@ def assign(rows: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
                 [products, halves, tile, flat, *places, start, labels, distances],
             )
     return labels, distances
-
-
-@cache
-def _multiplies_bf16(device: torch.device) -> bool:
-    """Whether the processor multiplies bf16 twice as fast as float32, or faster."""
-    if device.type == "cuda":
-        return torch.cuda.get_device_capability(device) >= (8, 0)
-    return bool(torch.backends.mkldnn.is_available() and torch.cpu._is_avx512_bf16_supported())  # type: ignore[no-untyped-call]
 
 
 def distances_to(rows: Tensor, centroids: Tensor, labels: Tensor) -> Tensor:

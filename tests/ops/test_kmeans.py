@@ -155,7 +155,7 @@ def test_many_clusters_are_compared_exactly_whatever_the_products_are_rounded_to
     device, monkeypatch, halved, n, d, k, scale, shift
 ):
     if device.type == "cpu":
-        monkeypatch.setattr(_kmeans_dense, "_multiplies_bf16", lambda _: halved)
+        monkeypatch.setattr(_kmeans_dense, "multiplies_bf16", lambda _: halved)
     rows = random_rows(n, d) * scale + shift
     # Some centroids are near each other, some equal, some equal to rows.
     centroids = (random_rows(2 * k, d, 1) * scale + shift).view(2, k, d)
@@ -174,7 +174,7 @@ def test_many_clusters_are_compared_exactly_whatever_the_products_are_rounded_to
 @pytest.mark.parametrize("halved", [True, False])
 def test_equal_centroids_and_rows_of_zeros_go_to_the_smallest_of_many_clusters(device, monkeypatch, halved):
     if device.type == "cpu":
-        monkeypatch.setattr(_kmeans_dense, "_multiplies_bf16", lambda _: halved)
+        monkeypatch.setattr(_kmeans_dense, "multiplies_bf16", lambda _: halved)
     rows, centroids = torch.zeros(5, 6, device=device), torch.ones(300, 6, device=device)
     labels, distances = ops.assign(rows, centroids)
     assert labels.tolist() == [0] * 5

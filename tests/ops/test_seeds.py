@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.ops.seeds import best_mixed
+from gtr_gpu.ops.halves import halve, halved_products
+from gtr_gpu.ops.seeds import best_mixed, best_refined
 
 WIDTHS = [1, 2, 31, 32, 33, 64, 100, 1000, 4097]
 
@@ -155,3 +156,99 @@ def test_wrong_arguments_are_named(changes: dict[str, object], message: str, dev
     }
     with pytest.raises(GTRError, match=message):
         best_mixed(**arguments)
+
+
+def rough_scores(
+    n_queries: int, n_tables: int, dim: int, kind: torch.dtype, seed: int
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Rough scores, how far they are off, and the questions and tables that they are of; many tables are alike."""
+    generator = torch.Generator().manual_seed(seed)
+    kinds = torch.randn(max(n_tables // 20, 1), dim, generator=generator)
+    tables = kinds[torch.randint(len(kinds), (n_tables,), generator=generator)]
+    tables = tables + 0.01 * torch.randn(n_tables, dim, generator=generator)
+    tables = torch.nn.functional.normalize(tables, dim=1).to(kind)
+    queries = torch.nn.functional.normalize(torch.randn(n_queries, dim, generator=generator), dim=1)
+    rough = torch.empty(n_queries, n_tables, dtype=torch.bfloat16)
+    errors = halved_products(queries, halve(tables), rough)
+    return rough, errors, queries, tables
+
+
+@pytest.mark.parametrize("dim", [1, 6, 17, 384])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float16])
+def test_rough_scores_are_off_by_no_more_than_is_said(dim: int, kind: torch.dtype) -> None:
+    rough, errors, queries, tables = rough_scores(6, 700, dim, kind, dim)
+    exact = queries.double() @ tables.double().T
+    off = (rough.double() - exact).abs() - rough.double().abs() / 256
+    assert (off.amax(1) <= errors).all()
+    assert errors.max() < 0.02
+
+
+@pytest.mark.parametrize("n_tables", [1, 31, 33, 1000, 4097])
+@pytest.mark.parametrize("dim", [1, 17, 384])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float16])
+@pytest.mark.parametrize("with_words", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+def test_refined_scores_are_those_of_all_tables(
+    n_tables: int, dim: int, kind: torch.dtype, with_words: bool, masked: bool, device: torch.device
+) -> None:
+    rough, errors, queries, tables = (t.to(device) for t in rough_scores(5, n_tables, dim, kind, n_tables + dim))
+    _, words, alive = (rows.to(device) for rows in scores_of(5, n_tables, n_tables))
+    lexical, mask = words if with_words else None, alive if masked else None
+    exact = queries.cpu().double() @ tables.cpu().double().T
+    expected = mixed(exact, None if lexical is None else lexical.cpu(), np.ones(n_tables, bool), 0.3)
+    if masked:
+        expected = mixed(exact, None if lexical is None else lexical.cpu(), alive.cpu().numpy(), 0.3)
+    for n in (1, 7, 40, n_tables):
+        found, scores = best_refined(rough, errors, queries, tables, lexical, mask, 0.3, n)
+        assert found.lengths.tolist() == [min(n, int(alive.sum()) if masked else n_tables)] * 5
+        for query in range(5):
+            taken = found[query].long().cpu().numpy()
+            assert (np.diff(taken) > 0).all()
+            part = slice(int(found.offsets[query]), int(found.offsets[query + 1]))
+            np.testing.assert_allclose(scores[part].cpu(), expected[query][taken], atol=2e-6)
+            if taken.size:
+                left = np.delete(expected[query], taken).max(initial=-np.inf)
+                assert expected[query][taken].min() >= left - 2e-6
+
+
+def test_scores_below_zero_everywhere_are_refined_too(device: torch.device) -> None:
+    rough, errors, queries, tables = rough_scores(3, 600, 17, torch.float32, 1)
+    away = -queries.sum(0).abs() - 1.0  # no table is near any question
+    tables = torch.nn.functional.normalize(away * queries[0].sign() + 0.01 * tables, dim=1)
+    rough = torch.empty(1, 600, dtype=torch.bfloat16)
+    errors = halved_products(queries[:1], halve(tables), rough)
+    assert (rough < 0).all()
+    zeros = torch.zeros(1, 600)
+    given_rows = [rows.to(device) for rows in (rough, errors, queries[:1], tables, zeros)]
+    found, scores = best_refined(*given_rows, None, 0.5, 4)
+    assert (found.to_lists(), scores.tolist()) == ([[0, 1, 2, 3]], [0.0] * 4)
+    found, scores = best_refined(*given_rows[:4], None, None, 0.5, 4)
+    exact = (queries[:1].double() @ tables.double().T)[0]
+    assert found.to_lists() == [sorted(exact.topk(4).indices.tolist())]
+    assert scores.tolist() == pytest.approx(exact[found[0].long().cpu()].tolist(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"rough": torch.zeros(2, 9)}, "rough must be bfloat16, got float32"),
+        ({"errors": torch.zeros(3)}, r"errors must have the shape \[2\], got \[3\]"),
+        ({"queries": torch.zeros(2, 5)}, r"features must have the shape \[9, 5\], got \[9, 4\]"),
+        ({"features": torch.zeros(9, 4, dtype=torch.float64)}, "features must be float32 or float16, got float64"),
+        ({"lexical": torch.zeros(2, 8)}, r"lexical must have the shape \[2, 9\], got \[2, 8\]"),
+        ({"n": 0}, "n must be at least 1, got 0"),
+    ],
+)
+def test_wrong_arguments_of_refined_scores(change: dict[str, object], message: str) -> None:
+    arguments: dict[str, object] = {
+        "rough": torch.zeros(2, 9, dtype=torch.bfloat16),
+        "errors": torch.zeros(2),
+        "queries": torch.zeros(2, 4),
+        "features": torch.zeros(9, 4),
+        "lexical": None,
+        "alive": None,
+        "mix": 0.5,
+        "n": 3,
+    }
+    with pytest.raises(GTRError, match=message):
+        best_refined(**{**arguments, **change})  # type: ignore[arg-type]

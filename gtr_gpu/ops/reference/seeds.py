@@ -32,6 +32,13 @@ def best_mixed(
     return Ragged.from_lengths(taken.nonzero()[:, 1].to(INDEX_DTYPE), taken.sum(1)), scores[taken]
 
 
+def best_refined(
+    queries: Tensor, features: Tensor, lexical: Tensor | None, alive: Tensor | None, mix: float, n: int
+) -> tuple[Ragged, Tensor]:
+    """See [gtr_gpu.ops.seeds.best_refined][]; computes all scores exactly."""
+    return best_mixed(queries @ features.float().T, lexical, alive, mix, n)
+
+
 def _relative(scores: Tensor, alive: Tensor | None) -> Tensor:
     """Scores `[B, N]` clamped at 0 and divided by the best of each row."""
     scores = scores.clamp_min(0)

@@ -24,16 +24,61 @@ GTR_FN u32 seeds_threshold(Team& team, const u32* keys, i64 n_keys, i64 n) {
     return threshold;
 }
 
-// The reciprocal of the greatest score of a row, of the tables that are alive; not below 0.
-template <class Team>
-GTR_FN f32 seeds_unit(Team& team, const f32* row, const u8* alive, i64 n) {
-    f32 greatest = 0;
-    if (alive) {
-        greatest = team.max(n, 0.0f, [&](i64 i) { return alive[i] ? row[i] : 0.0f; });
-    } else {
-        greatest = team.max(n, 0.0f, [&](i64 i) { return row[i]; });
+// The key of a score that is less by a margin; keys below that of -inf are none of a score.
+GTR_FN u32 seeds_below(u32 key, f32 margin) {
+    return margin > 0 && key > seeds_none ? ordered_bits(from_ordered_bits(key) - margin) : key;
+}
+
+// Semantic scores that are exact as they are given.
+struct ExactScores {
+    static constexpr bool refined = false;
+    GTR_FN f32 slack(f32) const { return 0; }
+    GTR_FN f32 exact(i64) const { return 0; }
+};
+
+// Semantic scores from products of bf16; exact ones are products of the query with features.
+template <class T>
+struct HalvedScores {
+    static constexpr bool refined = true;
+    const f32* query;
+    const T* features;
+    i64 dim;
+    f32 error;
+
+    // How far a score is from the exact one at most, of scores up to the greatest: they are stored as bf16 as well.
+    GTR_FN f32 slack(f32 greatest) const { return (error + abs(greatest) * (1.0f / 512)) * 1.01f; }
+
+    GTR_FN f32 exact(i64 table) const {
+        const T* row = features + table * dim;
+        f32 product = 0;
+#pragma omp simd reduction(+ : product)
+        for (i64 i = 0; i < dim; ++i) product += query[i] * to_f32(row[i]);
+        return product;
     }
-    return 1.0f / max(greatest, 1.17549435e-38f);
+};
+
+// The greatest score of a row, of the tables that are alive; `least` at least.
+template <class Team, class S>
+GTR_FN f32 seeds_greatest(Team& team, const S* row, const u8* alive, i64 n, f32 least) {
+    if (alive) return team.max(n, least, [&](i64 i) { return alive[i] ? to_f32(row[i]) : least; });
+    return team.max(n, least, [&](i64 i) { return to_f32(row[i]); });
+}
+
+// The greatest exact score of the tables that are alive, not below 0. Only those near the greatest score are computed.
+template <class Team, class S, class Scores>
+GTR_FN f32 seeds_exact_greatest(Team& team, const S* row, const u8* alive, i64 n, f32 greatest, const Scores& scores) {
+    const f32 least = greatest - 2 * scores.slack(greatest);
+    return team.max((n + seeds_block - 1) / seeds_block, 0.0f, [&](i64 block) {
+        const i64 first = block * seeds_block, last = min(first + seeds_block, n);
+        i32 near = 0;
+#pragma omp simd reduction(| : near)
+        for (i64 i = first; i < last; ++i) near |= to_f32(row[i]) >= least;
+        f32 found = 0;
+        for (i64 i = first; near && i < last; ++i) {
+            if (to_f32(row[i]) >= least && (!alive || alive[i])) found = max(found, scores.exact(i));
+        }
+        return found;
+    });
 }
 
 template <class Team, class F>
@@ -53,22 +98,38 @@ GTR_FN void seeds_fill(Team& team, const u8* alive, i64 n, f32* mixed, F score) 
 // untouched. Either row may be null. Scores other than semantic ones alone are clamped at 0 and divided by their best.
 //
 // Blocks of tables have their greatest score noted. The n-th greatest of these is one that n tables reach, so only
-// blocks that reach it are looked into.
-template <class Team>
-GTR_FN void best_mixed(Team& team, const f32* semantic, const f32* lexical, const u8* alive, f64 mix, i64 n_tables,
-                       i64 n, i32* ids, f32* scores, i64* count) {
+// blocks that reach it are looked into. Where semantic scores are inexact, the tables that may be among the best in
+// spite of it are found first, and get exact scores.
+template <class Team, class S, class Scores>
+GTR_FN void best_mixed(Team& team, const S* semantic, const f32* lexical, const u8* alive, f64 mix, i64 n_tables, i64 n,
+                       const Scores& inexact, i32* ids, f32* scores, i64* count) {
+    constexpr f32 tiny = 1.17549435e-38f;
     f32* mixed = team.template scratch<f32>(n_tables);
+    f32 share = 1, rest = 0, margin = 0;
+    if (lexical) {
+        rest = static_cast<f32>(semantic ? 1 - mix : 1.0) / max(seeds_greatest(team, lexical, alive, n_tables, 0.0f), tiny);
+    }
+    if (semantic) {
+        f32 greatest = seeds_greatest(team, semantic, alive, n_tables, lowest<f32>());
+        const f32 slack = Scores::refined ? inexact.slack(greatest) : 0.0f;
+        if (lexical) {
+            if (Scores::refined) greatest = seeds_exact_greatest(team, semantic, alive, n_tables, greatest, inexact);
+            share = static_cast<f32>(mix) / max(greatest, tiny);
+        }
+        // Both of two scores may be off by the slack; and rounding.
+        margin = Scores::refined ? 2 * share * slack * 1.001f + 1e-6f : 0.0f;
+    }
+    // Negative zeros become positive ones, so that they tie.
+    auto mix_two = [=](f32 cosine, i64 i) {
+        return lexical ? share * max(0.0f, cosine) + rest * max(0.0f, lexical[i]) : cosine + 0.0f;
+    };
     if (!lexical) {
-        // Negative zeros become positive ones, so that they tie.
-        seeds_fill(team, alive, n_tables, mixed, [&](i64 i) { return semantic[i] + 0.0f; });
+        seeds_fill(team, alive, n_tables, mixed, [&](i64 i) { return to_f32(semantic[i]) + 0.0f; });
     } else if (!semantic) {
-        const f32 unit = seeds_unit(team, lexical, alive, n_tables);
-        seeds_fill(team, alive, n_tables, mixed, [&](i64 i) { return max(0.0f, lexical[i]) * unit; });
+        seeds_fill(team, alive, n_tables, mixed, [&](i64 i) { return rest * max(0.0f, lexical[i]); });
     } else {
-        const f32 share = static_cast<f32>(mix) * seeds_unit(team, semantic, alive, n_tables);
-        const f32 rest = static_cast<f32>(1 - mix) * seeds_unit(team, lexical, alive, n_tables);
         seeds_fill(team, alive, n_tables, mixed,
-                   [&](i64 i) { return share * max(0.0f, semantic[i]) + rest * max(0.0f, lexical[i]); });
+                   [&](i64 i) { return share * max(0.0f, to_f32(semantic[i])) + rest * max(0.0f, lexical[i]); });
     }
     team.sync();
 
@@ -85,7 +146,9 @@ GTR_FN void best_mixed(Team& team, const f32* semantic, const f32* lexical, cons
         }
         maxima[block] = ordered_bits(greatest);
     });
-    const u32 least = max(seeds_none + 1, n < n_blocks ? seeds_threshold(team, maxima, n_blocks, n) : 0u);
+    u32 least = 0;
+    if (n < n_blocks) least = seeds_below(seeds_threshold(team, maxima, n_blocks, n), margin);
+    least = max(seeds_none + 1, least);
 
     i32* blocks = team.template scratch<i32>(n_blocks);
     const i64 n_promising = team.scan(
@@ -114,6 +177,19 @@ GTR_FN void best_mixed(Team& team, const f32* semantic, const f32* lexical, cons
             }
         });
 
+    if (Scores::refined) {
+        const u32 enough = n < n_found ? seeds_below(seeds_threshold(team, keys, n_found, n), margin) : 0u;
+        team.each(n_found, [&](i64 i) {
+            if (keys[i] < enough) {
+                keys[i] = 0;
+            } else {
+                mixed[found[i]] = mix_two(inexact.exact(found[i]), found[i]);
+                keys[i] = ordered_bits(mixed[found[i]]);
+            }
+        });
+        team.sync();
+    }
+
     // Of those that tie for the last places the first ones are taken.
     const u32 last = n < n_found ? seeds_threshold(team, keys, n_found, n) : 0u;
     const i64 above = team.sum(n_found, [&](i64 i) { return static_cast<i32>(keys[i] > last); });
@@ -136,6 +212,22 @@ GTR_FINISH
 
 GTR_ENTRY(best_mixed, Block, const f32* semantic, const f32* lexical, const u8* alive, f64 mix, i64 n_tables, i64 n,
           i32* ids, f32* scores, i64* counts)
-    best_mixed(team, semantic ? semantic + item * n_tables : nullptr, lexical ? lexical + item * n_tables : nullptr,
-               alive, mix, n_tables, n, ids + item * n, scores + item * n, counts + item);
+    best_mixed(team, semantic ? semantic + item * n_tables : semantic, lexical ? lexical + item * n_tables : lexical,
+               alive, mix, n_tables, n, ExactScores(), ids + item * n, scores + item * n, counts + item);
+GTR_END
+
+GTR_ENTRY(best_refined_f32, Block, const bf16* semantic, const f32* errors, const f32* queries, const f32* features,
+          i64 dim, const f32* lexical, const u8* alive, f64 mix, i64 n_tables, i64 n, i32* ids, f32* scores,
+          i64* counts)
+    const HalvedScores<f32> inexact{queries + item * dim, features, dim, errors[item]};
+    best_mixed(team, semantic + item * n_tables, lexical ? lexical + item * n_tables : lexical, alive, mix, n_tables, n,
+               inexact, ids + item * n, scores + item * n, counts + item);
+GTR_END
+
+GTR_ENTRY(best_refined_f16, Block, const bf16* semantic, const f32* errors, const f32* queries, const f16* features,
+          i64 dim, const f32* lexical, const u8* alive, f64 mix, i64 n_tables, i64 n, i32* ids, f32* scores,
+          i64* counts)
+    const HalvedScores<f16> inexact{queries + item * dim, features, dim, errors[item]};
+    best_mixed(team, semantic + item * n_tables, lexical ? lexical + item * n_tables : lexical, alive, mix, n_tables, n,
+               inexact, ids + item * n, scores + item * n, counts + item);
 GTR_END

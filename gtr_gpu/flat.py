@@ -1,0 +1,154 @@
+"""Scores of questions with all tables at once, and the best tables by them."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from gtr_gpu.config import Config
+from gtr_gpu.ops.dispatch import serves
+from gtr_gpu.ops.halves import Halves, halve, halved_products, multiplies_bf16
+from gtr_gpu.ops.lexical import bm25_weights, posting_scores
+from gtr_gpu.ops.seeds import best_mixed, best_refined
+from gtr_gpu.ragged import Ragged, SparseMatrix
+
+if TYPE_CHECKING:
+    from gtr_gpu.questions import QueryFeatures
+    from gtr_gpu.snapshot import Snapshot
+
+# Weights of postings that are kept, one set for each k1 and b: four bytes for each term of each table.
+_KEPT_WEIGHTS = 2
+# Rough scores pay where so many times fewer tables are wanted than there are.
+_FEWER = 8
+
+
+class FlatScores:
+    """Scores of questions with all N tables of a snapshot. Thread-safe.
+
+    What searches read again and again is kept: features in one array where there are several segments, their bf16
+    halves where the processor multiplies those faster, postings with their weights, and room for the scores.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._device = snapshot.device
+        self._weights: dict[tuple[float, float], list[SparseMatrix]] = {}
+        self._room: Tensor | None = None
+        self._lock = threading.Lock()
+
+    def best(self, queries: QueryFeatures, config: Config, n: int) -> tuple[Ragged, Tensor]:
+        """The n best tables of each of B questions by `config.personalization`, see `gtr_gpu.ops.seeds.best_mixed`.
+
+        Raises:
+            IndexFormatError: Features of a segment are damaged, so that a score is no number.
+        """
+        alive, mix = self._snapshot.takeable, config.mix
+        with self._buffers(len(queries)) as (first, second):
+            lexical = None
+            if config.personalization != "semantic":
+                lexical = self.lexical(queries.terms, config, second)
+            if config.personalization == "lexical":
+                return best_mixed(None, lexical, alive, mix, n)
+            if n * _FEWER > self._snapshot.n_tables or not self._refines:
+                return best_mixed(self.dense(queries.semantic, first), lexical, alive, mix, n)
+            rough = first.view(-1).view(torch.bfloat16)[: first.numel()].view(first.shape)
+            errors = halved_products(queries.semantic, self._halves, rough)
+            return best_refined(rough, errors, queries.semantic, self._features, lexical, alive, mix, n)
+
+    def dense(self, queries: Tensor, out: Tensor | None = None) -> Tensor:
+        """Cosine of each query `[B, d]` with every table: `[B, N]`, float32, in `out` where that is given.
+
+        Raises:
+            IndexFormatError: Features of a segment are damaged, so that a score is no number.
+        """
+        if out is None:
+            out = torch.empty(len(queries), self._snapshot.n_tables, device=self._device)
+        torch.mm(queries, self._features.float().T, out=out)
+        # A feature that is no number makes a table's score none for any query, so one query's scores tell.
+        if not out[:1].sum().isfinite():
+            self._check_finite(out[0])
+        return out
+
+    def lexical(self, terms: SparseMatrix, config: Config, out: Tensor | None = None) -> Tensor:
+        """BM25 of each query's terms `[B, V]` with every table: `[B, N]`, float32, in `out` where that is given."""
+        snapshot = self._snapshot
+        scores = torch.empty(len(terms.columns), snapshot.n_tables, device=self._device) if out is None else out
+        terms = terms.to(self._device)
+        weights = self._posting_weights(config.bm25_k1, config.bm25_b)
+        for segment, weighted in zip(snapshot.segments, weights, strict=True):
+            posting_scores(
+                terms, weighted, self._document_frequency, snapshot.n_alive, out=scores, first_column=segment.start
+            )
+        return scores
+
+    @contextmanager
+    def _buffers(self, n_queries: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Room for two scores of each query with each table, `[B, N]` float32 each, with any numbers in it.
+
+        One pair is kept for searches to come, since fresh memory costs about as much as the scores that fill it.
+        """
+        n_tables = self._snapshot.n_tables
+        n = n_queries * n_tables
+        with self._lock:
+            room, self._room = self._room, None
+        if room is None or room.shape[1] < n:
+            room = torch.empty(2, n, device=self._device)
+        first, second = (part[:n].view(n_queries, n_tables) for part in room)
+        yield first, second
+        with self._lock:
+            if self._room is None or self._room.shape[1] < room.shape[1]:
+                self._room = room
+
+    def _check_finite(self, numbers: Tensor) -> None:
+        """Names the first segment with tables whose numbers `[N, ...]` are not finite."""
+        for segment in self._snapshot.segments:
+            if not numbers[segment.start : segment.stop].sum(dtype=torch.float32).isfinite():
+                raise segment.not_finite()
+
+    def _posting_weights(self, k1: float, b: float) -> list[SparseMatrix]:
+        """Each segment's postings with their BM25 weights, `[V, n]`, where searches compute."""
+        with self._lock:
+            if (k1, b) not in self._weights:
+                found = [
+                    bm25_weights(
+                        segment.postings(segment.n_terms).to(self._device),
+                        segment.lengths.to(self._device),
+                        self._snapshot.average_length,
+                        k1,
+                        b,
+                    )
+                    for segment in self._snapshot.segments
+                ]
+                while len(self._weights) >= _KEPT_WEIGHTS:
+                    del self._weights[next(iter(self._weights))]
+                self._weights[k1, b] = found
+            return self._weights[k1, b]
+
+    @cached_property
+    def _document_frequency(self) -> Tensor:
+        return self._snapshot.document_frequency.to(self._device)
+
+    @cached_property
+    def _features(self) -> Tensor:
+        """All semantic features `[N, d]`: mapped where one segment is read by a CPU, else in memory."""
+        parts = [segment.semantic for segment in self._snapshot.segments]
+        return (parts[0] if len(parts) == 1 else torch.cat(parts)).to(self._device)
+
+    @cached_property
+    def _halves(self) -> Halves:
+        halves = halve(self._features)
+        if not math.isfinite(halves.longest):
+            self._check_finite(self._features)
+        return halves
+
+    @property
+    def _refines(self) -> bool:
+        """Whether rough scores are cheaper, and kernels make them exact where it matters."""
+        return multiplies_bf16(self._device) and serves("best_refined", self._device)
