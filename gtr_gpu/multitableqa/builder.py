@@ -26,6 +26,7 @@ from gtr_gpu.multitableqa.stats import measure
 from gtr_gpu.multitableqa.task import write_task
 from gtr_gpu.progress import Progress, Silent
 
+_UNFINISHED = ".unfinished-"
 _SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 
@@ -213,21 +214,22 @@ def _check_out(out: Path, overwrite: bool) -> None:
                 f"{out} already holds a benchmark; give --overwrite to replace it, or another folder to --out"
             )
         Manifest.read(out)
-    elif out.is_dir() and any(out.iterdir()):
+    elif out.is_dir() and any(not path.name.startswith(_UNFINISHED) for path in out.iterdir()):
         raise GTRError(f"{out} holds something that is no benchmark; give another folder to --out")
 
 
 @contextmanager
 def _replacing(out: Path) -> Iterator[Path]:
-    """A folder beside `out` whose content becomes that of `out` if all goes well, and is gone otherwise.
+    """A folder whose content becomes that of `out` if all goes well, and is gone otherwise.
 
     Of a benchmark that is there already, what its manifest names goes, and whatever else somebody put there stays.
     """
-    out.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+    new = not out.exists()
+    out.mkdir(parents=True, exist_ok=True)
+    # Inside, since `out` may be a disk of its own.
+    folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=out))
     try:
         yield folder
-        out.mkdir(exist_ok=True)
         if (out / NAME).is_file():
             for name in Manifest.read(out).files:
                 (out / name).unlink(missing_ok=True)
@@ -237,8 +239,11 @@ def _replacing(out: Path) -> Iterator[Path]:
                 target.mkdir(exist_ok=True)
             else:
                 path.replace(target)
+        new = False
     finally:
         shutil.rmtree(folder)
+        if new:
+            out.rmdir()
 
 
 def _plain(settings: Settings) -> dict[str, Any]:

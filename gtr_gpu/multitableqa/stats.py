@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from pathlib import Path
 
 from gtr_gpu.multitableqa.manifest import NAME, Manifest
@@ -14,15 +16,18 @@ def measure(task: Task) -> Numbers:
     """The numbers of a task.
 
     `tables` are what is searched (sub-tables), `source_tables` what they were cut from, and `distractors` the source
-    tables that no question is about.
+    tables that no question is about. `equal_tables` have the same caption, header and rows as another one, so that no
+    method can tell them apart.
     """
     asked = {question.source for question in task.questions}
     cells = [len(table.rows) for table in task.tables], [len(table.header) for table in task.tables]
     rows, columns = (round(sum(counts) / len(counts), 2) for counts in cells)
+    alike = Counter(json.dumps([table.caption, table.header, table.rows]) for table in task.tables)
     return {
         "source_tables": len(set(task.sources)),
         "distractors": len(set(task.sources) - asked),
         "tables": len(task.tables),
+        "equal_tables": sum(count for count in alike.values() if count > 1),
         "rows_per_table": rows,
         "columns_per_table": columns,
         "questions": len(task.questions),
