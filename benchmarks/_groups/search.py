@@ -124,9 +124,9 @@ def gtr(folder: Path, sizes: Sizes) -> Works:
     def ids(found: np.ndarray) -> dict[str, np.ndarray]:
         return {"ids": found}
 
-    # All cosines are computed, for a batch from features in the cache, for one question from those in memory.
+    # All cosines are computed, for a batch from features in the cache, for one question from bf16 ones in memory.
     products = 2.0 * index.n_tables * HashEncoder.dimension * len(queries)
-    read = 4.0 * index.n_tables * HashEncoder.dimension * len(few)
+    read = 2.0 * index.n_tables * HashEncoder.dimension * len(few)
     return {
         "batch": Work(batch, len(queries), ids, {"flops": products}),
         "single": Work(single, len(few), ids, {"bytes": read}),

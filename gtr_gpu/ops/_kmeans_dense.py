@@ -45,7 +45,8 @@ def assign(rows: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
     step = max(64, min(n_rows, most // width, n_rows if device.type == "cuda" else _TILE_ROWS))
     halved = dtype == torch.float32 and width >= _WORTH_HALVING and multiplies_bf16(device)
     if halved:
-        factor, longest, rounding = halve(against)
+        halves_of = halve(against)
+        factor, longest, rounding = halves_of.rows, halves_of.longest, halves_of.rounding
     else:
         factor = against
     buffer = torch.empty((min(step, n_rows), width), dtype=factor.dtype, device=device)

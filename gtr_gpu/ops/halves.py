@@ -5,17 +5,27 @@ They choose what is worth computing exactly; they are never a result themselves.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from gtr_gpu.ops.checks import check_tensor
+from gtr_gpu.ops.dispatch import operation, serves
+from gtr_gpu.ops.kernels import launch
 
 # What a sum of d products in float32 may lose, for each of them, as a share of the rows' lengths.
 _SUM_ERROR = 1.2e-7
 
 
-class Halves(NamedTuple):
+# Queries up to which a product of matrices would cost more than to read the rows.
+_FEW = 3
+_TILE_ROWS = 512
+
+
+@dataclass(frozen=True)
+class Halves:
     """Rows as bf16.
 
     Attributes:
@@ -53,6 +63,7 @@ def halve(rows: Tensor, block: int = 1 << 16) -> Halves:
     return Halves(halves, float(longest), float(rounding))
 
 
+@operation("few_products")
 def halved_products(queries: Tensor, halves: Halves, out: Tensor) -> Tensor:
     """The products of queries with rows, roughly.
 
@@ -64,9 +75,22 @@ def halved_products(queries: Tensor, halves: Halves, out: Tensor) -> Tensor:
     Returns:
         How far a product is from the exact one at most, before it was itself rounded to bf16, `[B]`, float32: of
         lengths, (q' - q) r' + q (r' - r), and what sums of d products may lose.
+
+    Raises:
+        GTRError: Arguments of wrong types or shapes.
     """
+    device = queries.device
+    check_tensor("queries", queries, (None, None), (torch.float32,), device)
+    n_queries, dim = queries.shape
+    check_tensor("halves.rows", halves.rows, (None, dim), (torch.bfloat16,), device)
+    n_rows = halves.rows.shape[0]
+    check_tensor("out", out, (n_queries, n_rows), (torch.bfloat16,), device)
     rounded = queries.bfloat16()
-    torch.mm(rounded, halves.rows.T, out=out)
+    if device.type == "cpu" and n_queries <= _FEW and serves("halved_products", device):
+        n_tiles = -(-n_rows // _TILE_ROWS)
+        launch("few_products", n_tiles, [queries, halves.rows, n_queries, n_rows, dim, _TILE_ROWS, out])
+    else:
+        torch.mm(rounded, halves.rows.T, out=out)
     lengths = torch.linalg.vector_norm(queries, dim=1)
     lost = torch.linalg.vector_norm(queries - rounded.float(), dim=1)
     sums = _SUM_ERROR * queries.shape[1] * halves.longest

@@ -28,7 +28,12 @@ def unavailable(kernels: Sequence[str] = ()) -> tuple[str, str] | None:
     module = extension()
     if module is None:
         return "gtr-gpu was installed without its compiled kernels", REMEDY
-    lacking = sorted(set(kernels) - set(module.entries()))
+    lacking = _lacking(module, tuple(kernels))
     if lacking:
         return f"the compiled kernels are of another version (they lack {', '.join(lacking)})", REMEDY
     return None
+
+
+@cache
+def _lacking(module: ModuleType, kernels: tuple[str, ...]) -> list[str]:
+    return sorted(set(kernels) - set(module.entries()))

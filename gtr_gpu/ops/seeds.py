@@ -58,7 +58,7 @@ def best_refined(
     mix: float,
     n: int,
 ) -> tuple[Ragged, Tensor]:
-    """As `best_mixed`, of cosines that are known roughly and computed exactly where it matters.
+    """As `best_mixed`, of cosines that are known roughly, and computed exactly where it matters.
 
     The tables that may be among the best in spite of what rough scores are off are found, and get exact scores: those
     are the result, and the tables are the same as by exact scores of all.

@@ -1,5 +1,7 @@
 """The best tables by mixed scores, against NumPy in float64 and a sort."""
 
+import math
+
 import numpy as np
 import pytest
 import torch
@@ -159,28 +161,53 @@ def test_wrong_arguments_are_named(changes: dict[str, object], message: str, dev
 
 
 def rough_scores(
-    n_queries: int, n_tables: int, dim: int, kind: torch.dtype, seed: int
+    n_queries: int, n_tables: int, dim: int, kind: torch.dtype, seed: int, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Rough scores, how far they are off, and the questions and tables that they are of; many tables are alike."""
     generator = torch.Generator().manual_seed(seed)
     kinds = torch.randn(max(n_tables // 20, 1), dim, generator=generator)
     tables = kinds[torch.randint(len(kinds), (n_tables,), generator=generator)]
     tables = tables + 0.01 * torch.randn(n_tables, dim, generator=generator)
-    tables = torch.nn.functional.normalize(tables, dim=1).to(kind)
-    queries = torch.nn.functional.normalize(torch.randn(n_queries, dim, generator=generator), dim=1)
-    rough = torch.empty(n_queries, n_tables, dtype=torch.bfloat16)
+    tables = torch.nn.functional.normalize(tables, dim=1).to(device, kind)
+    queries = torch.nn.functional.normalize(torch.randn(n_queries, dim, generator=generator), dim=1).to(device)
+    rough = torch.empty(n_queries, n_tables, dtype=torch.bfloat16, device=device)
     errors = halved_products(queries, halve(tables), rough)
     return rough, errors, queries, tables
 
 
+@pytest.mark.parametrize("n_queries", [0, 1, 3, 4, 50])
 @pytest.mark.parametrize("dim", [1, 6, 17, 384])
 @pytest.mark.parametrize("kind", [torch.float32, torch.float16])
-def test_rough_scores_are_off_by_no_more_than_is_said(dim: int, kind: torch.dtype) -> None:
-    rough, errors, queries, tables = rough_scores(6, 700, dim, kind, dim)
+def test_rough_scores_are_off_by_no_more_than_is_said(
+    n_queries: int, dim: int, kind: torch.dtype, device: torch.device
+) -> None:
+    rough, errors, queries, tables = rough_scores(n_queries, 700, dim, kind, dim, device)
     exact = queries.double() @ tables.double().T
     off = (rough.double() - exact).abs() - rough.double().abs() / 256
-    assert (off.amax(1) <= errors).all()
-    assert errors.max() < 0.02
+    assert errors.shape == (n_queries,)
+    assert (off <= errors[:, None]).all()
+    assert (errors < 0.02).all()
+
+
+def test_rough_scores_of_rows_that_are_no_numbers() -> None:
+    rows = torch.ones(3, 4)
+    rows[1, 2] = float("nan")
+    assert not math.isfinite(halve(rows).longest)
+    assert halve(torch.empty(0, 4)).longest == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"queries": torch.zeros(2, 5)}, r"halves.rows must have the shape \[any, 5\], got \[9, 4\]"),
+        ({"out": torch.zeros(2, 9)}, "out must be bfloat16, got float32"),
+        ({"out": torch.zeros(2, 8, dtype=torch.bfloat16)}, r"out must have the shape \[2, 9\], got \[2, 8\]"),
+    ],
+)
+def test_wrong_arguments_of_rough_scores(change: dict[str, torch.Tensor], message: str) -> None:
+    arguments = {"queries": torch.zeros(2, 4), "out": torch.zeros(2, 9, dtype=torch.bfloat16), **change}
+    with pytest.raises(GTRError, match=message):
+        halved_products(arguments["queries"], halve(torch.zeros(9, 4)), arguments["out"])
 
 
 @pytest.mark.parametrize("n_tables", [1, 31, 33, 1000, 4097])
@@ -191,7 +218,7 @@ def test_rough_scores_are_off_by_no_more_than_is_said(dim: int, kind: torch.dtyp
 def test_refined_scores_are_those_of_all_tables(
     n_tables: int, dim: int, kind: torch.dtype, with_words: bool, masked: bool, device: torch.device
 ) -> None:
-    rough, errors, queries, tables = (t.to(device) for t in rough_scores(5, n_tables, dim, kind, n_tables + dim))
+    rough, errors, queries, tables = rough_scores(5, n_tables, dim, kind, n_tables + dim, device)
     _, words, alive = (rows.to(device) for rows in scores_of(5, n_tables, n_tables))
     lexical, mask = words if with_words else None, alive if masked else None
     exact = queries.cpu().double() @ tables.cpu().double().T
@@ -212,20 +239,19 @@ def test_refined_scores_are_those_of_all_tables(
 
 
 def test_scores_below_zero_everywhere_are_refined_too(device: torch.device) -> None:
-    rough, errors, queries, tables = rough_scores(3, 600, 17, torch.float32, 1)
-    away = -queries.sum(0).abs() - 1.0  # no table is near any question
-    tables = torch.nn.functional.normalize(away * queries[0].sign() + 0.01 * tables, dim=1)
-    rough = torch.empty(1, 600, dtype=torch.bfloat16)
-    errors = halved_products(queries[:1], halve(tables), rough)
+    generator = torch.Generator().manual_seed(1)
+    queries = torch.nn.functional.normalize(torch.randn(1, 17, generator=generator), dim=1).to(device)
+    tables = -queries + 0.01 * torch.randn(600, 17, generator=generator).to(device)  # no table is near the question
+    rough = torch.empty(1, 600, dtype=torch.bfloat16, device=device)
+    errors = halved_products(queries, halve(tables), rough)
     assert (rough < 0).all()
-    zeros = torch.zeros(1, 600)
-    given_rows = [rows.to(device) for rows in (rough, errors, queries[:1], tables, zeros)]
-    found, scores = best_refined(*given_rows, None, 0.5, 4)
+    given_rows = [rough, errors, queries, tables]
+    found, scores = best_refined(*given_rows, torch.zeros(1, 600, device=device), None, 0.5, 4)
     assert (found.to_lists(), scores.tolist()) == ([[0, 1, 2, 3]], [0.0] * 4)
-    found, scores = best_refined(*given_rows[:4], None, None, 0.5, 4)
-    exact = (queries[:1].double() @ tables.double().T)[0]
+    found, scores = best_refined(*given_rows, None, None, 0.5, 4)
+    exact = (queries.double() @ tables.double().T)[0]
     assert found.to_lists() == [sorted(exact.topk(4).indices.tolist())]
-    assert scores.tolist() == pytest.approx(exact[found[0].long().cpu()].tolist(), abs=1e-6)
+    assert scores.tolist() == pytest.approx(exact[found[0].long()].tolist(), abs=1e-6)
 
 
 @pytest.mark.parametrize(

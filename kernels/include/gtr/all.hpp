@@ -1,5 +1,6 @@
 // Every kernel. Those who include this define GTR_ENTRY first, or have it made templates or CUDA kernels.
 #include "gtr/counts.hpp"
+#include "gtr/halves.hpp"
 #include "gtr/kmeans_dense.hpp"
 #include "gtr/kmeans_sparse.hpp"
 #include "gtr/lexical.hpp"
