@@ -10,6 +10,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from gtr_gpu.multitableqa.near_duplicates import pieces, similarity
 from gtr_gpu.multitableqa.wording import capitalized, continued, is_order, sentence, tidy, with_end, without_end
 
 
@@ -27,28 +28,40 @@ class Part(NamedTuple):
     refers_back: bool = False
 
 
-def independent_groups(count: int, share: float, max_parts: int, chance: random.Random) -> list[list[int]]:
+def independent_groups(
+    texts: Sequence[str], share: float, max_parts: int, max_similarity: float, chance: random.Random
+) -> list[list[int]]:
     """Draws which of a table's questions are merged.
 
     Args:
-        count: The number of questions, n.
+        texts: The n questions.
         share: The share of them that becomes a part of a merged question, on average over tables with many questions.
         max_parts: The most parts of a merged question; two up to so many are equally likely.
+        max_similarity: Questions at least so similar aren't merged with each other.
         chance: The source of random numbers.
 
     Returns:
         Every row from 0 to n - 1 once, in groups of rising rows, by the first row of each.
     """
-    order = list(range(count))
+    order = list(range(len(texts)))
     chance.shuffle(order)
+    own = [pieces(text) for text in texts]
     mean = (2 + max_parts) / 2
     begins = share / (mean - (mean - 1) * share)
     groups: list[list[int]] = []
-    start = 0
-    while start < count:
+    grouped: set[int] = set()
+    for at, row in enumerate(order):
+        if row in grouped:
+            continue
         size = chance.randint(2, max_parts) if chance.random() < begins else 1
-        groups.append(sorted(order[start : start + size]))
-        start += size
+        group = [row]
+        for other in order[at + 1 :] if size > 1 else ():
+            if len(group) == size:
+                break
+            if other not in grouped and all(similarity(own[other], own[one]) < max_similarity for one in group):
+                group.append(other)
+        grouped.update(group)
+        groups.append(sorted(group))
     return sorted(groups)
 
 

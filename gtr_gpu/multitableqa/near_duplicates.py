@@ -6,7 +6,8 @@ is meant, and whichever was called gold would punish the other: such texts go, a
 
 The similarity is the Jaccard index of the sets of three-character pieces, exact, since one table has few questions. Two
 texts that differ in a number ("in 2017 and 2018", "in 2018 and 2019") or in their answers (a statement and its
-counterfeit differ in one word) are different questions however alike they look.
+counterfeit differ in one word) are different questions however alike they look; the same words are the same question
+even where the source answers them differently.
 """
 
 from __future__ import annotations
@@ -50,13 +51,16 @@ def first_of_each(texts: Sequence[str], answers: Sequence[Hashable], threshold: 
         The rows that stay, rising.
     """
     kept: list[int] = []
+    worded: set[tuple[str, ...]] = set()
     seen: dict[Hashable, list[frozenset[str]]] = defaultdict(list)
     for row, (text, answer) in enumerate(zip(texts, answers, strict=True)):
-        own = pieces(text)
+        own, wording = pieces(text), tuple(words(text))
         alike = seen[answer, _numbers(text)]
-        if all(similarity(own, other) < threshold for other in alike):
-            alike.append(own)
-            kept.append(row)
+        if threshold <= 1 and (wording in worded or any(similarity(own, other) >= threshold for other in alike)):
+            continue
+        alike.append(own)
+        worded.add(wording)
+        kept.append(row)
     return kept
 
 

@@ -25,6 +25,8 @@ class QuestionSettings:
         merge_share: The share of questions that become a part of a merged one, in [0, 1]. Questions of a sequence are
             merged wherever two neighbours are there, unless it is 0.
         max_parts: The most questions that one merges, at least 2.
+        merge_similarity: Independent questions at least so similar aren't merged with each other: a statement and its
+            counterfeit would contradict each other in one sentence.
         max_per_table: The most built questions on one table, drawn by chance; 0 keeps all.
         spacy_model: The pipeline with a tagger that finds references, and whose language the stop words have.
     """
@@ -38,6 +40,7 @@ class QuestionSettings:
     decontextualize: bool = True
     merge_share: float = 0.5
     max_parts: int = 3
+    merge_similarity: float = 0.6
     max_per_table: int = 0
     spacy_model: str = "auto"
 
@@ -53,6 +56,7 @@ class QuestionSettings:
             ("duplicate_similarity", 0, math.inf),
             ("merge_share", 0, 1),
             ("max_parts", 2, math.inf),
+            ("merge_similarity", 0, math.inf),
             ("max_per_table", 0, math.inf),
         ):
             value = getattr(self, name)

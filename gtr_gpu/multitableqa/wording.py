@@ -12,6 +12,7 @@ def word_set(text: str) -> frozenset[str]:
 
 _BEFORE_MARK = re.compile(r"\s+([,;:?!.])(?=\s|$|[\u201d\"')])")
 _BEFORE_ENDING = re.compile(r"\s+((?:'s|n't|'re|'ve|'ll|'d)\b)", re.IGNORECASE)
+_LONE_APOSTROPHE = re.compile(r"(?<=s) '(?= )")
 _INSIDE_BRACKETS = re.compile(r"(?<=[(\[])\s+|\s+(?=[)\]])")
 _END = re.compile(r"[\s.?!,;:/]+$")
 _ABBREVIATION = re.compile(r"(?:\b\w\.){2,}$|\b(?:no|st|jr|sr|vs|inc|ltd|co|etc|u\.s)\.$", re.IGNORECASE)
@@ -41,6 +42,9 @@ def tidy(text: str) -> str:
     text = " ".join(text.split())
     text = text.replace("`` ", "\u201c").replace("``", "\u201c").replace(" ''", "\u201d")
     text = _BEFORE_ENDING.sub(r"\1", _BEFORE_MARK.sub(r"\1", _INSIDE_BRACKETS.sub("", text)))
+    # A single apostrophe between blanks is a genitive's ("Bros ' studio"); two of them are quotation marks.
+    if len(_LONE_APOSTROPHE.findall(text)) == 1:
+        text = _LONE_APOSTROPHE.sub("'", text)
     return re.sub(r"\?{2,}", "?", text)
 
 

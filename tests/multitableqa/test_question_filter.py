@@ -72,6 +72,10 @@ def test_other_numbers_or_answers_make_other_questions() -> None:
     assert first_of_each(statements, ["1", "1"], 0.5) == [0]
 
 
+def test_the_same_words_are_one_question_however_answered() -> None:
+    assert first_of_each(["the rank is 4 .", "The rank is 4"], ["1", "0"], 1.0) == [0]
+
+
 def test_a_text_on_several_tables_is_ambiguous() -> None:
     texts = ["Who won?", "who won", "who lost?", "who lost?", "who drew?"]
     assert ambiguous(texts, ["a", "b", "a", "a", "b"]) == {0, 1}
