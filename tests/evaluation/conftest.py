@@ -1,0 +1,20 @@
+import pytest
+
+from gtr_gpu.evaluation.encodings import Encodings
+from gtr_gpu.evaluation.methods.method import Resources
+from gtr_gpu.progress import Silent
+
+
+@pytest.fixture(autouse=True)
+def fast_presets(monkeypatch):
+    """Indexes of small corpora without a tagger, which takes seconds to load."""
+    from gtr_gpu import config
+
+    few = {"spacy_model": "blank:en", "kmeans_iterations": 25, "kmeans_starts": 2}
+    for name, knobs in config.PRESETS.items():
+        monkeypatch.setitem(config.PRESETS, name, knobs | few)
+
+
+@pytest.fixture
+def resources(tmp_path, fake_encoder):
+    return Resources(Encodings(tmp_path / "encodings"), tmp_path / "indexes", Silent())
