@@ -35,6 +35,4 @@ def make_task(n_tables=60, n_questions=24, shuffle=0, raw=True, name="made", pro
             found.append(Question(text, source, (POISON, f"answer {POISON}"), split, None))
         return tuple(random.Random(f"order {shuffle}").sample(found, len(found)))
 
-    return Task(
-        name, protocol, tuple(shown), tuple(sources), tuple(splits), questions(0), questions(1) if raw else ()
-    )
+    return Task(name, protocol, tuple(shown), tuple(sources), tuple(splits), questions(0), questions(1) if raw else ())

@@ -9,11 +9,26 @@ from typing import Annotated
 
 import typer
 
-from gtr_gpu.cli import add, benchmark, common, demo, doctor, failures, index, info, rebuild, remove, search, verify
+from gtr_gpu.cli import (
+    add,
+    benchmark,
+    benchmark_run,
+    common,
+    demo,
+    doctor,
+    failures,
+    index,
+    info,
+    rebuild,
+    remove,
+    search,
+    verify,
+)
 
 app = typer.Typer(name="gtr", add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
 for command in (index, search, add, remove, rebuild, info, verify, doctor, demo):
     app.command(command.__name__.rpartition(".")[2])(command.run)
+benchmark.app.command("run")(benchmark_run.run)
 app.add_typer(benchmark.app, name="benchmark")
 
 

@@ -111,7 +111,8 @@ def _check_libraries() -> None:
 
     missing = [package for module, package in _LIBRARIES.items() if find_spec(module) is None]
     if missing:
-        raise GTRError(f'the harness needs {", ".join(missing)}; `pip install "gtr-gpu[bench]"` brings them')
+        them = "it" if len(missing) == 1 else "them"
+        raise GTRError(f'the harness needs {", ".join(missing)}; `pip install "gtr-gpu[bench]"` brings {them}')
 
 
 _LIBRARIES = {"bm25s": "bm25s", "sklearn": "scikit-learn", "scipy": "scipy"}

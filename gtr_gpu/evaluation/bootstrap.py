@@ -87,7 +87,8 @@ def compare(first: Floats, second: Floats, groups: npt.NDArray[np.int64], seed: 
     sums, _ = _by_group(differences, groups)
     # A difference of 0 has no sign to flip.
     moved = sums[np.abs(sums) > 1e-12]
-    if not len(moved):
+    # Of one sign, both ways are as extreme.
+    if len(moved) < 2:
         return Comparison(float(differences.mean()) if len(differences) else 0.0, low, high, 1.0)
 
     def total_of(drawn: Floats, axis: int) -> Any:  # noqa: ANN401 (a number or an array, as SciPy asks)

@@ -97,7 +97,8 @@ class CoarseStage:
             most = max(len(self.snapshot.clusters.centroids(modality)) for modality in MODALITIES)
         if not own:
             return [(knob, 0)]
-        return [(knob, size) for size in sorted({max(1, round(part * own)) for part in _PARTS}) if size <= most]
+        sizes = sorted({max(1, round(part * own)) for part in _PARTS})
+        return [(knob, size) for size in sizes if size <= most or size == own]
 
 
 def coverage_of(candidates: Ragged, gold: Ragged, n_tables: int, knob: str, own: bool) -> Coverage:

@@ -13,6 +13,7 @@ import torch
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.evaluation.bootstrap import confidence_interval
+from gtr_gpu.evaluation.code import code_fingerprint
 from gtr_gpu.evaluation.comparison import default_cuts
 from gtr_gpu.evaluation.corpus import Asked, Corpus, QuestionSet, Split, ask, blind
 from gtr_gpu.evaluation.encodings import Encodings
@@ -142,7 +143,7 @@ def _run_method(
             "split": plan.split,
             "corpus": corpus.fingerprint,
             "asked": asked.fingerprint,
-            "settings": dict(method.settings),
+            "settings": {"code": code_fingerprint("baselines")} | dict(method.settings),
         }
         key = key_of(facts)
         if key in done:

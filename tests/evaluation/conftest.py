@@ -5,14 +5,16 @@ from gtr_gpu.evaluation.methods.method import Resources
 from gtr_gpu.progress import Silent
 
 
-@pytest.fixture(autouse=True)
-def fast_presets(monkeypatch):
+@pytest.fixture(autouse=True, scope="session")
+def fast_presets():
     """Indexes of small corpora without a tagger, which takes seconds to load."""
     from gtr_gpu import config
 
     few = {"spacy_model": "blank:en", "kmeans_iterations": 25, "kmeans_starts": 2}
-    for name, knobs in config.PRESETS.items():
-        monkeypatch.setitem(config.PRESETS, name, knobs | few)
+    with pytest.MonkeyPatch.context() as patch:
+        for name, knobs in config.PRESETS.items():
+            patch.setitem(config.PRESETS, name, knobs | few)
+        yield
 
 
 @pytest.fixture

@@ -43,6 +43,11 @@ def test_few_groups_are_flipped_in_all_ways():
     assert found.p_value == pytest.approx(2 / 16)
 
 
+def test_one_table_that_differs():
+    found = compare(np.array([0.0, 1.0, 1.0]), np.array([0.0, 0.0, 1.0]), np.arange(3))
+    assert (found.difference, found.p_value) == (pytest.approx(1 / 3), 1)
+
+
 def test_the_same_methods():
     values = np.array([0.0, 1.0, 1.0])
     assert compare(values, values, np.arange(3)) == (0, 0, 0, 1)

@@ -19,29 +19,30 @@ pytestmark = pytest.mark.usefixtures("fake_encoder")
 
 
 def strings_in(given, seen=None):
-    """Every text and number that can be reached from an object: items, keys, attributes, closures, arrays."""
+    """Every text and number within reach of an object: items, keys, attributes, closures, arrays."""
     seen = set() if seen is None else seen
     if id(given) in seen:
         return
     seen.add(id(given))
     if isinstance(given, (str, int, float, bytes)):
         yield str(given)
-    elif isinstance(given, (torch.Tensor, np.ndarray)):
-        yield from map(str, np.asarray(given).ravel().tolist())
-    elif isinstance(given, dict):
-        for pair in given.items():
-            yield from strings_in(pair, seen)
-    elif isinstance(given, (list, tuple, set, frozenset)):
-        for item in given:
-            yield from strings_in(item, seen)
-    elif dataclasses.is_dataclass(given):
-        for field in dataclasses.fields(given):
-            yield from strings_in(getattr(given, field.name), seen)
-    elif type(given).__module__.partition(".")[0] in ("gtr_gpu", "task_fakes"):
-        yield from strings_in(getattr(given, "__dict__", {}), seen)
-    elif callable(given) and getattr(given, "__closure__", None):
-        for cell in given.__closure__:
-            yield from strings_in(cell.cell_contents, seen)
+    for part in parts_of(given):
+        yield from strings_in(part, seen)
+
+
+def parts_of(given):
+    """What an object of data, of ours or of Python's is made of; nothing for those of libraries."""
+    if isinstance(given, (torch.Tensor, np.ndarray)):
+        return np.asarray(given).ravel().tolist()
+    if isinstance(given, dict):
+        return given.items()
+    if isinstance(given, (list, tuple, set, frozenset)):
+        return given
+    if dataclasses.is_dataclass(given):
+        return [getattr(given, field.name) for field in dataclasses.fields(given)]
+    if type(given).__module__.partition(".")[0] == "gtr_gpu":
+        return vars(given).items()
+    return [cell.cell_contents for cell in getattr(given, "__closure__", None) or ()]
 
 
 class Spy:
@@ -168,7 +169,8 @@ def test_example_query_is_never_read(tmp_path):
     write_task(poisoned, task, {question.source: [question.text] for question in task.questions})
     lines = [json.loads(line) for line in (poisoned / "tables.jsonl").read_text().splitlines()]
     assert task.questions[-1].text in {text for line in lines for text in line["example_query"]}
-    methods = list(METHODS)
+    assert blind(read_task(clean)).tables == blind(read_task(poisoned)).tables
+    methods = ["mix+caption", "gtr-default", "oracle-pruned"]
     first = outcomes(clean, tmp_path / "out", methods)
     second = outcomes(poisoned, tmp_path / "other", methods)
     for method in methods:

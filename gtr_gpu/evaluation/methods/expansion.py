@@ -76,9 +76,10 @@ class Expansion(Scorer):
         tops = torch.full((len(scores), self._n_groups), -torch.inf).scatter_reduce_(1, groups, scores, "amax")
         # The first k groups hold k tables at least, and the one that starts a group is among the first k tables.
         first = best(tops, min(k, self._n_groups))
+        # Empty places say nothing of group 0, which they point to.
+        places = torch.arange(first.ids.shape[1]).expand_as(first.ids).masked_fill(first.ids < 0, self._n_groups)
         place_of = torch.full((len(scores), self._n_groups), self._n_groups)
-        places = torch.arange(first.ids.shape[1]).expand_as(first.ids)
-        place_of.scatter_(1, first.ids.clamp_min(0), places.masked_fill(first.ids < 0, self._n_groups))
+        place_of.scatter_reduce_(1, first.ids.clamp_min(0), places, "amin")
         place = place_of.gather(1, groups)
         ids = torch.full((len(scores), k), -1)
         values = torch.full((len(scores), k), -torch.inf)

@@ -5,17 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
-from pathlib import Path
 from typing import cast
 
 import torch
 
-import gtr_gpu
 from gtr_gpu import changes
 from gtr_gpu.config import KNOBS, Config
 from gtr_gpu.errors import IndexFormatError
 from gtr_gpu.evaluation.coarse_stage import CoarseStage
+from gtr_gpu.evaluation.code import code_fingerprint
 from gtr_gpu.evaluation.methods.method import Ranking, Resources, padded
 from gtr_gpu.features.semantic import Encoder
 from gtr_gpu.index import GTRIndex
@@ -24,9 +22,6 @@ from gtr_gpu.tables import Table
 
 _TOGETHER = 512
 _SEED = 0
-# What an index is not made by: a change there leaves indexes valid.
-_SEARCH_ONLY = {"coarse.py", "fine.py", "index.py", "questions.py", "results.py", "demo.py", "answer.py", "prompt.py"}
-_OUTSIDE = {"cli", "evaluation", "multitableqa"}
 
 
 class GTR:
@@ -49,7 +44,7 @@ class GTR:
     def settings(self) -> Mapping[str, object]:
         """All knobs, the encoder, and the code of the method."""
         config = self.config.to_json() | {"encoder": self.resources.encodings.of(self.config).fingerprint}
-        return {"config": config, "code": code_fingerprint(search=True)}
+        return {"config": config, "code": code_fingerprint("search")}
 
     @property
     def facts(self) -> Mapping[str, object]:
@@ -115,26 +110,9 @@ def cluster_config(modality: str, config: Config) -> Config:
     )
 
 
-@cache
-def code_fingerprint(search: bool) -> str:
-    """A hash of the library's code that results depend on, so that those of other code are never taken for new ones.
-
-    Args:
-        search: Whether what only searches counts, or just what builds an index.
-    """
-    root = Path(gtr_gpu.__file__).parent
-    digest = hashlib.blake2b(digest_size=8)
-    for path in sorted(root.rglob("*.py")):
-        parts = path.relative_to(root).parts
-        if parts[0] in _OUTSIDE or (not search and parts[0] in _SEARCH_ONLY):
-            continue
-        digest.update("/".join(parts).encode() + path.read_bytes())
-    return digest.hexdigest()
-
-
 def _index_name(config: Config, encoder: str, tables: Sequence[Table]) -> str:
     knobs = {name: getattr(config, name) for name, knob in KNOBS.items() if knob.stage == "build"}
-    facts = [knobs | {"encoder": encoder}, _SEED, code_fingerprint(search=False)]
+    facts = [knobs | {"encoder": encoder}, _SEED, code_fingerprint("build")]
     digest = hashlib.blake2b(json.dumps(facts).encode(), digest_size=12)
     for table in tables:
         digest.update(json.dumps([table.table_id, table.caption, table.header, table.rows]).encode())
