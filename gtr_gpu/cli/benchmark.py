@@ -23,7 +23,7 @@ _KNOWN = "tabfact, wtq, sqa, hybridqa, tatqa"
 _SWITCH = {"true": True, "false": False}
 _QUESTION_KNOBS = (
     "min_words, max_stop_share, text_only, duplicate_similarity, ambiguous, decontextualize, merge_share, max_parts, "
-    "max_per_table, spacy_model"
+    "merge_similarity, max_per_table, spacy_model"
 )
 _COLUMNS = (
     ("sources", "source_tables"),

@@ -184,7 +184,7 @@ def test_gold_and_evidence_name_the_parts_of_the_right_table(wtq: Path, sqa: Pat
 def test_merged_questions_hold_all_that_their_parts_do(tmp_path: Path):
     queries = [_query(number, "t1", city) for number, city in enumerate(CITIES)]
     folder = layouts.one_shape(tmp_path / "wtq", [_table(1), _table(2)], queries)
-    merging = Settings(("published",), questions=QuestionSettings(merge_share=1))
+    merging = Settings(("published",), questions=QuestionSettings(merge_share=1, merge_similarity=2))
     manifest = build({"wtq": folder}, tmp_path / "out", merging)
     task = read_task(tmp_path / "out" / "single_hop" / "published")
     alone = {question.label[0]: set(question.evidence or ()) for question in task.raw}
