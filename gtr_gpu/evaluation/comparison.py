@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
-from gtr_gpu.evaluation.bootstrap import Comparison, compare, confidence_interval
+from gtr_gpu.evaluation.bootstrap import Comparison, compare, confidence_intervals
 from gtr_gpu.evaluation.metrics import AT_K, measure
 from gtr_gpu.evaluation.results import Ranked, Record, Results
 
@@ -99,53 +100,53 @@ def _group(
     # Only runs on the tables of the newest one can be compared with it.
     same = [record for record in records if record["corpus"] == records[-1]["corpus"]]
     newest = {record["method"]: record for record in same}
-    ranked = {method: results.ranked(record) for method, record in newest.items()}
-    values = {method: _values(one, cuts) for method, one in ranked.items()}
-    figures = {
-        method: {metric: _figure(found, ranked[method].groups, seed) for metric, found in values[method].items()}
-        for method in newest
-    }
+    measured = {method: _Measured.of(results.ranked(record), cuts) for method, record in newest.items()}
+    figures = {method: one.figures(seed) for method, one in measured.items()}
     baselines = [method for method, record in newest.items() if record["kind"] == "baseline"]
     metrics = list(next(iter(figures.values())))
-    best = (
-        {metric: max(baselines, key=lambda method: figures[method][metric].mean) for metric in metrics}
-        if baselines
-        else {}
-    )
+    best = {}
+    if baselines:
+        best = {metric: max(baselines, key=lambda name: figures[name][metric].mean) for metric in metrics}
     rows = []
     for method, record in newest.items():
-        versus = {}
+        versus: dict[str, tuple[str, Comparison]] = {}
         if record["kind"] != "baseline":
-            for metric, rival in best.items():
-                comparison = _paired(ranked[method], values[method][metric], ranked[rival], values[rival][metric], seed)
-                if comparison:
-                    versus[metric] = (rival, comparison)
-        rows.append(Row(record, figures[method], versus))
+            for rival in dict.fromkeys(best.values()):
+                beside = measured[method].beside(measured[rival], seed)
+                versus |= {metric: (rival, found) for metric, found in beside.items() if best[metric] == rival}
+        rows.append(Row(record, figures[method], {metric: versus[metric] for metric in metrics if metric in versus}))
     order = [f"{metric}@{cuts[0]}" for metric in AT_K]
     rows.sort(key=lambda row: ([-row.figures[metric].mean for metric in order], row.method))
     return Group(name, cuts, rows, best, len(records) - len(newest))
 
 
-def _values(ranked: Ranked, cuts: Sequence[int]) -> dict[str, npt.NDArray[np.float64]]:
-    return {metric: values.numpy() for metric, values in measure(ranked.ids, ranked.gold, cuts).items()}
+@dataclass(frozen=True)
+class _Measured:
+    """The metrics of each question of a run: M names, and numbers `[Q, M]`."""
 
+    names: list[str]
+    values: npt.NDArray[np.float64]
+    numbers: npt.NDArray[np.int64]
+    groups: npt.NDArray[np.int64]
 
-def _figure(values: npt.NDArray[np.float64], groups: npt.NDArray[np.int64], seed: int) -> Figure:
-    return Figure(float(values.mean()), *confidence_interval(values, groups, seed))
+    @classmethod
+    def of(cls, ranked: Ranked, cuts: Sequence[int]) -> _Measured:
+        found = measure(ranked.ids, ranked.gold, cuts)
+        values = torch.stack(list(found.values()), 1).numpy()
+        return cls(list(found), values, ranked.numbers, ranked.groups)
 
+    def figures(self, seed: int) -> dict[str, Figure]:
+        """Each metric's mean and interval."""
+        columns = zip(self.values.mean(0), *confidence_intervals(self.values, self.groups, seed), strict=True)
+        return {name: Figure(*map(float, column)) for name, column in zip(self.names, columns, strict=True)}
 
-def _paired(
-    first: Ranked,
-    first_values: npt.NDArray[np.float64],
-    second: Ranked,
-    second_values: npt.NDArray[np.float64],
-    seed: int,
-) -> Comparison | None:
-    """Compares two runs on the questions that both were asked; None where there is none."""
-    _, mine, theirs = np.intersect1d(first.numbers, second.numbers, return_indices=True)
-    if not len(mine):
-        return None
-    return compare(first_values[mine], second_values[theirs], first.groups[mine], seed)
+    def beside(self, other: _Measured, seed: int) -> dict[str, Comparison]:
+        """Each metric compared on the questions that both were asked; nothing where there is none."""
+        _, mine, theirs = np.intersect1d(self.numbers, other.numbers, return_indices=True)
+        if not len(mine):
+            return {}
+        found = compare(self.values[mine], other.values[theirs], self.groups[mine], seed)
+        return dict(zip(self.names, found, strict=True))
 
 
 def to_json(group: Group) -> dict[str, Any]:

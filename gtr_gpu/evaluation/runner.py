@@ -12,7 +12,7 @@ from typing import Any, Literal
 import torch
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.evaluation.bootstrap import confidence_interval
+from gtr_gpu.evaluation.bootstrap import confidence_intervals
 from gtr_gpu.evaluation.code import code_fingerprint
 from gtr_gpu.evaluation.comparison import default_cuts
 from gtr_gpu.evaluation.corpus import Asked, Corpus, QuestionSet, Split, ask, blind
@@ -230,11 +230,12 @@ def check_ranking(name: str, ranking: Ranking, n_queries: int, k: int, n_tables:
 
 def _metrics(ranking: Ranking, asked: Asked, cuts: Sequence[int], seed: int) -> dict[str, list[float]]:
     """Each metric's mean and the ends of its interval."""
-    found = {}
-    for name, values in measure(ranking.ids, asked.gold, cuts).items():
-        low, high = confidence_interval(values.numpy(), asked.groups, seed)
-        found[name] = [round(float(number), 6) for number in (values.mean(), low, high)]
-    return found
+    values = measure(ranking.ids, asked.gold, cuts)
+    lows, highs = confidence_intervals(torch.stack(list(values.values()), 1).numpy(), asked.groups, seed)
+    return {
+        name: [round(float(number), 6) for number in (found.mean(), low, high)]
+        for (name, found), low, high in zip(values.items(), lows, highs, strict=True)
+    }
 
 
 def _coverage(method: Method, asked: Asked) -> list[dict[str, object]]:

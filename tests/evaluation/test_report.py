@@ -65,7 +65,8 @@ def test_beside_the_best_baseline(results):
     assert rival == group.best["Acc@10"]
     by_name = {row.method: results.ranked(row.record) for row in group.rows}
     first, second = (acc_at_k(by_name[name].ids, by_name[name].gold, 10).numpy() for name in ("gtr-default", rival))
-    assert found == compare(first, second, by_name[rival].groups)
+    (expected,) = compare(first[:, None], second[:, None], by_name[rival].groups)
+    assert found == pytest.approx(expected)
     assert found.difference == pytest.approx(first.mean() - second.mean())
     assert all(not row.versus for row in group.rows if row.record["kind"] == "baseline")
 

@@ -16,7 +16,7 @@ from gtr_gpu.evaluation.methods.method import Ranking, Resources, Scorer, best
 from gtr_gpu.linearize import one_line
 from gtr_gpu.tables import Table
 
-_BLOCK_SCORES = 1 << 23
+_BLOCK_SCORES = 1 << 21
 
 
 class Expansion(Scorer):
@@ -57,7 +57,7 @@ class Expansion(Scorer):
 
     def score(self, queries: Sequence[str]) -> Tensor:
         """The scores before the expansion."""
-        return self._of.found(self._of.score(queries))
+        return self._of.score(queries)
 
     def rank(self, queries: Sequence[str], k: int) -> Ranking:
         """Ranks groups by their best table, then the tables of a group by their own scores."""
@@ -75,7 +75,7 @@ class Expansion(Scorer):
         groups = self._groups.expand_as(scores)
         tops = torch.full((len(scores), self._n_groups), -torch.inf).scatter_reduce_(1, groups, scores, "amax")
         # The first k groups hold k tables at least, and the one that starts a group is among the first k tables.
-        first = best(tops, min(k, self._n_groups))
+        first = best(tops, min(k, self._n_groups), self._of.floor)
         # Empty places say nothing of group 0, which they point to.
         places = torch.arange(first.ids.shape[1]).expand_as(first.ids).masked_fill(first.ids < 0, self._n_groups)
         place_of = torch.full((len(scores), self._n_groups), self._n_groups)

@@ -45,7 +45,7 @@ class Fusion(Scorer):
 class RankFusion(Fusion):
     """Reciprocal rank fusion: Σ over methods of 1 / (60 + rank), of the first 1,000 of each."""
 
-    only_above_zero = True
+    floor = 0.0
 
     @property
     def settings(self) -> Mapping[str, object]:
@@ -57,7 +57,7 @@ class RankFusion(Fusion):
         total = torch.zeros(len(queries), self.n_tables)
         depth = min(_DEPTH, self.n_tables)
         for part in self.parts:
-            ranking = best(part.found(part.score(queries)), depth)
+            ranking = best(part.score(queries), depth, part.floor)
             gains = (1 / (_RANK_CONSTANT + torch.arange(1, depth + 1.0))).expand_as(ranking.scores)
             total.scatter_add_(1, ranking.ids.clamp_min(0), gains.masked_fill(ranking.ids < 0, 0))
         return total

@@ -25,7 +25,7 @@ class Lexical(Scorer):
         resources: What methods share.
     """
 
-    only_above_zero = True
+    floor = 0.0
 
     def __init__(self, name: str, cells: bool, resources: Resources) -> None:
         super().__init__(resources)

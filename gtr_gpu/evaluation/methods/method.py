@@ -16,8 +16,8 @@ from gtr_gpu.progress import Progress
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged
 from gtr_gpu.tables import Table
 
-# Scores of questions with all tables that are held at once: 64 MB in float32, some times over.
-_SCORES_TOGETHER = 1 << 24
+# Scores of questions with all tables that are held at once: few enough to stay in a processor's cache.
+_SCORES_TOGETHER = 1 << 21
 
 
 class Ranking(NamedTuple):
@@ -88,8 +88,8 @@ class Scorer:
 
     name = ""
     label_used = False
-    only_above_zero = False
-    """Whether a table with a score of 0 was not found at all, as one that shares no word with the question."""
+    floor = -torch.inf
+    """Tables that score no more than this were not found at all, as those that share no word with the question."""
 
     def __init__(self, resources: Resources) -> None:
         self.resources = resources
@@ -116,10 +116,6 @@ class Scorer:
         """The score of each question with each table, `[B, N]`, float32."""
         raise NotImplementedError
 
-    def found(self, scores: Tensor) -> Tensor:
-        """The scores with -inf for tables that were not found."""
-        return scores.masked_fill(scores <= 0, -torch.inf) if self.only_above_zero else scores
-
     def rank(self, queries: Sequence[str], k: int) -> Ranking:
         """Ranks the best k tables for each question, ties by the smaller number."""
         self.prepare(queries)
@@ -128,25 +124,27 @@ class Scorer:
         with self.resources.progress.stage(f"Ranking, {self.name}", len(queries)) as stage:
             for start in range(0, len(queries), step):
                 block = queries[start : start + step]
-                parts.append(best(self.found(self.score(block)), k))
+                parts.append(best(self.score(block), k, self.floor))
                 stage.advance(len(block))
         if not parts:
             return Ranking(torch.zeros(0, k, dtype=torch.int64), torch.zeros(0, k))
         return Ranking(torch.cat([part.ids for part in parts]), torch.cat([part.scores for part in parts]))
 
 
-def best(scores: Tensor, k: int) -> Ranking:
+def best(scores: Tensor, k: int, floor: float = -torch.inf) -> Ranking:
     """The k best tables of each question.
 
     Args:
-        scores: `[B, N]`, float32; -inf for tables that must not be returned.
+        scores: `[B, N]`, float32.
         k: How many; ties go to the smaller number.
+        floor: Tables that score no more than this are left out.
     """
     n_queries, n_tables = scores.shape
     ids = torch.arange(n_tables, dtype=INDEX_DTYPE).repeat(n_queries)
     offsets = torch.arange(n_queries + 1) * n_tables
-    found, values, _ = segment_top_k(scores.float().flatten(), ids, offsets, k)
-    return Ranking(found.long().masked_fill(values == -torch.inf, -1), values)
+    found, values, _ = segment_top_k(scores.flatten(), ids, offsets, k)
+    low = values <= floor
+    return Ranking(found.long().masked_fill(low, -1), values.masked_fill(low, -torch.inf))
 
 
 def padded(ranking: Ranking, k: int) -> Ranking:

@@ -8,6 +8,11 @@ from gtr_gpu.evaluation.metrics.hits import gold_counts, hits
 from gtr_gpu.ragged import Ragged
 
 
+def acc(found: Tensor, counts: Tensor) -> Tensor:
+    """Acc@k from the places that hold a gold table, `[Q, k]` bool, and the number of gold tables, `[Q]`."""
+    return (found.sum(1) == counts).double()
+
+
 def acc_at_k(ids: Tensor, gold: Ragged, k: int) -> Tensor:
     """1 where all gold tables of a question are among its first k results, else 0.
 
@@ -25,4 +30,4 @@ def acc_at_k(ids: Tensor, gold: Ragged, k: int) -> Tensor:
     Raises:
         ValueError: k is below 1, or a question has no gold table.
     """
-    return (hits(ids, gold, k).sum(1) == gold_counts(gold)).double()
+    return acc(hits(ids, gold, k), gold_counts(gold))

@@ -9,6 +9,12 @@ from gtr_gpu.evaluation.metrics.hits import gold_counts, hits
 from gtr_gpu.ragged import Ragged
 
 
+def reciprocal_rank(found: Tensor) -> Tensor:
+    """The reciprocal rank from the places that hold a gold table, `[Q, k]` bool."""
+    places = torch.arange(1, found.shape[1] + 1, dtype=torch.float64, device=found.device)
+    return (found / places).amax(1) if found.shape[1] else torch.zeros(len(found), dtype=torch.float64)
+
+
 def mrr(ids: Tensor, gold: Ragged, k: int) -> Tensor:
     """1 divided by the place of the first gold table among the first k results; 0 where there is none.
 
@@ -26,6 +32,4 @@ def mrr(ids: Tensor, gold: Ragged, k: int) -> Tensor:
         ValueError: k is below 1, or a question has no gold table.
     """
     gold_counts(gold)
-    found = hits(ids, gold, k)
-    places = torch.arange(1, found.shape[1] + 1, dtype=torch.float64, device=found.device)
-    return (found / places).amax(1) if found.shape[1] else torch.zeros(len(found), dtype=torch.float64)
+    return reciprocal_rank(hits(ids, gold, k))

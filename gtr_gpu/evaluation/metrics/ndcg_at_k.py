@@ -9,6 +9,14 @@ from gtr_gpu.evaluation.metrics.hits import gold_counts, hits
 from gtr_gpu.ragged import Ragged
 
 
+def ndcg(found: Tensor, counts: Tensor, k: int) -> Tensor:
+    """nDCG@k from the places that hold a gold table, `[Q, ≤ k]` bool, and the number of gold tables, `[Q]`."""
+    best = counts.long().clamp_max(k)
+    longest = max(found.shape[1], int(best.max()) if best.numel() else 0)
+    discounts = 1 / torch.log2(torch.arange(2, longest + 2, dtype=torch.float64, device=found.device))
+    return (found * discounts[: found.shape[1]]).sum(1) / discounts.cumsum(0)[best - 1]
+
+
 def ndcg_at_k(ids: Tensor, gold: Ragged, k: int) -> Tensor:
     """The discounted gain of the first k results, divided by the best that is possible.
 
@@ -26,8 +34,4 @@ def ndcg_at_k(ids: Tensor, gold: Ragged, k: int) -> Tensor:
     Raises:
         ValueError: k is below 1, or a question has no gold table.
     """
-    found, counts = hits(ids, gold, k), gold_counts(gold).long()
-    longest = max(found.shape[1], min(k, int(counts.max())) if counts.numel() else 0)
-    discounts = 1 / torch.log2(torch.arange(2, longest + 2, dtype=torch.float64, device=found.device))
-    gains = (found * discounts[: found.shape[1]]).sum(1)
-    return gains / discounts.cumsum(0)[counts.clamp_max(k) - 1]
+    return ndcg(hits(ids, gold, k), gold_counts(gold), k)

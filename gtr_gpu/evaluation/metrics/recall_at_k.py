@@ -8,6 +8,11 @@ from gtr_gpu.evaluation.metrics.hits import gold_counts, hits
 from gtr_gpu.ragged import Ragged
 
 
+def recall(found: Tensor, counts: Tensor) -> Tensor:
+    """Recall@k from the places that hold a gold table, `[Q, k]` bool, and the number of gold tables, `[Q]`."""
+    return found.sum(1) / counts
+
+
 def recall_at_k(ids: Tensor, gold: Ragged, k: int) -> Tensor:
     """The share of a question's gold tables that are among its first k results.
 
@@ -24,4 +29,4 @@ def recall_at_k(ids: Tensor, gold: Ragged, k: int) -> Tensor:
     Raises:
         ValueError: k is below 1, or a question has no gold table.
     """
-    return hits(ids, gold, k).sum(1) / gold_counts(gold)
+    return recall(hits(ids, gold, k), gold_counts(gold))
