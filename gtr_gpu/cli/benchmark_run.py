@@ -115,4 +115,4 @@ def _check_libraries() -> None:
         raise GTRError(f'the harness needs {", ".join(missing)}; `pip install "gtr-gpu[bench]"` brings {them}')
 
 
-_LIBRARIES = {"bm25s": "bm25s", "sklearn": "scikit-learn", "scipy": "scipy"}
+_LIBRARIES = {"bm25s": "bm25s", "Stemmer": "PyStemmer", "sklearn": "scikit-learn", "scipy": "scipy"}

@@ -51,17 +51,31 @@ def _coverage(group: Group, path: Path) -> Path:
 def _latency(group: Group, path: Path) -> Path:
     metric = f"Recall@{group.cuts[0]}"
     figure, axes = _axes(f"{_title(group)}\nrecall against time")
+    labels = []
     for row in group.rows:
         x, y = 1000 / row.record["queries_per_second"], 100 * row.figures[metric].mean
         hollow = "none" if row.record["label_used"] else _COLORS[row.record["kind"]]
         axes.plot(x, y, "o", color=_COLORS[row.record["kind"]], markerfacecolor=hollow)
-        label = f"{row.method} (label used)" if row.record["label_used"] else row.method
-        axes.annotate(label, (x, y), textcoords="offset points", xytext=(5, 3), fontsize=7)
+        labels.append((f"{row.method} (label used)" if row.record["label_used"] else row.method, (x, y)))
     _log(axes)
     axes.margins(x=0.2)
     axes.set_xlabel("milliseconds a question, in batches, encoding apart")
     axes.set_ylabel(f"{metric}, %")
+    _place(axes, labels)
     return _save(figure, path)
+
+
+def _place(axes: Any, labels: list[tuple[str, tuple[float, float]]]) -> None:  # noqa: ANN401 (matplotlib axes)
+    """Writes each label beside its point, lower where another one stands."""
+    taken: list[tuple[float, float, float]] = []
+    for text, point in sorted(labels, key=lambda label: -label[1][1]):
+        left, bottom = axes.transData.transform(point)
+        width, start = 7.0 * len(text), bottom
+        while any(left < end and left + width > begin and abs(bottom - at) < 12 for begin, end, at in taken):
+            bottom -= 3
+        taken.append((left, left + width, bottom))
+        place = (6, 2 + (bottom - start) * 72 / axes.figure.dpi)
+        axes.annotate(text, point, textcoords="offset points", xytext=place, fontsize=7)
 
 
 def _title(group: Group) -> str:

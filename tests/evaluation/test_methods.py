@@ -3,6 +3,7 @@
 import bm25s
 import numpy as np
 import pytest
+import Stemmer
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -58,12 +59,18 @@ def by_loop(scores, k):
 @pytest.mark.parametrize("read", ["schema", "all"])
 def test_bm25_as_bm25s_retrieves(read, resources):
     scorer = bm25s.BM25(method="lucene")
-    scorer.index(bm25s.tokenize(words(read == "all"), stopwords="en", show_progress=False), show_progress=False)
-    asked = bm25s.tokenize(QUERIES, stopwords="en", show_progress=False)
+    reading = {"stopwords": "en", "stemmer": Stemmer.Stemmer("english"), "show_progress": False}
+    scorer.index(bm25s.tokenize(words(read == "all"), **reading), show_progress=False)
+    asked = bm25s.tokenize(QUERIES, **reading)
     _, theirs = scorer.retrieve(asked, k=5, show_progress=False)
     ours = ranked(f"bm25-{read}", resources, k=5)
     np.testing.assert_allclose(np.maximum(ours.scores.numpy(), 0), theirs, rtol=1e-5)
     assert (ours.ids < 0).equal(ours.scores == -torch.inf)
+
+
+def test_bm25_finds_other_forms_of_a_word(resources):
+    tables = [Table("t0", "countries", ["nation"], []), Table("t1", "rivers", ["length"], [])]
+    assert ranked("bm25-all", resources, tables, ["which country", "the river"], k=1).ids.tolist() == [[0], [1]]
 
 
 @pytest.mark.parametrize("read", ["schema", "all"])

@@ -66,8 +66,8 @@ def _gtr(preset: str) -> Callable[[Resources], Method]:
 
 
 METHODS: dict[str, Entry] = {
-    "bm25-schema": Entry("baseline", "BM25 (bm25s) over caption and header", lambda r: _bm25(False, r)),
-    "bm25-all": Entry("baseline", "BM25 (bm25s) over caption, header and cells", lambda r: _bm25(True, r)),
+    "bm25-schema": Entry("baseline", "BM25 (bm25s, stemmed) over caption and header", lambda r: _bm25(False, r)),
+    "bm25-all": Entry("baseline", "BM25 (bm25s, stemmed) over caption, header and cells", lambda r: _bm25(True, r)),
     "tfidf-schema": Entry(
         "baseline", "TF-IDF cosine (scikit-learn) over caption and header", lambda r: TFIDF("tfidf-schema", False, r)
     ),
