@@ -5,9 +5,11 @@ each to its m nearest (exact), with weights cos^8, both ways. A question is a po
 the 200 nearest tables, its candidates these and their neighbours, its personalisation the softmax of its cosines with
 the seeds.
 
-The walk has damping .85 and stops where the sum of changes falls below 1e-6 for all but igraph, whose solver has a
-tolerance of its own, 1e-10: ours has that too where it is compared with it. SciPy's matrices are Pᵀ in CSR and float64,
-made beforehand, as are igraph's graphs and NetworkX's; scikit-network takes W and makes its own P.
+The walk has damping .85 and stops where the sum of residuals falls below 1e-6 for all but igraph, whose solver has a
+tolerance of its own, 1e-10: ours has that too where it is compared with it. In a power iteration, such as SciPy's here,
+a step's change is the residual; ours is Chebyshev's iteration, which needs fewer steps to the same one. SciPy's
+matrices are Pᵀ in CSR and float64, made beforehand, as are igraph's graphs and NetworkX's; scikit-network takes W and
+makes its own P.
 """
 
 from __future__ import annotations
@@ -120,9 +122,9 @@ def gtr(folder: Path, sizes: Sizes) -> Works:
         columns = Ragged(arrays[f"transfer_columns_{m}"], arrays[f"transfer_offsets_{m}"])
         matrix = SparseMatrix(columns, arrays[f"transfer_weights_{m}"], len(columns))
         transfer = Transfer(matrix, arrays[f"degrees_{m}"], candidates.offsets)
-        # Each step reads a column, a weight and a number of x for each edge, and five numbers for each candidate.
+        # Each step reads a column, a weight and a number of x for each edge, and seven numbers for each candidate.
         steps = walk(transfer, h).iterations
-        traffic = 12 * matrix.columns.lengths + 20
+        traffic = 12 * matrix.columns.lengths + 28
         running = torch.cat([traffic.new_zeros(1), traffic.cumsum(0)])[candidates.offsets]
         needs = {"cached_bytes": float((running.diff() * steps).sum())}
         works |= {

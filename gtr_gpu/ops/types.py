@@ -35,7 +35,7 @@ class Ranks(NamedTuple):
     Attributes:
         values: The share of visits of each candidate, `[T]`, float32; each query's sum to 1.
         iterations: Steps made for each query, `[B]`, int64.
-        converged: Whether each query's last step changed less than the tolerance, `[B]`, bool.
+        converged: Whether each query's residual fell below the tolerance, `[B]`, bool.
     """
 
     values: Tensor

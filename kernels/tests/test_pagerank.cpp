@@ -66,8 +66,8 @@ void check(const std::vector<i64>& sizes, double density, bool all_zero, i64 mos
     // As the Python function sizes it.
     const i64 rows = (longest + pagerank_rows) * 4;
     const i64 tiled = (most_entries + most_entries / 16 + pagerank_rows * (std::min(longest, most_entries) + 1)) * 4;
-    const i64 bytes = scratch_for(rows, rows, rows, rows, rows, rows, rows, rows, rows, rows, rows, 2 * rows, tiled,
-                                  tiled, pagerank_runs * pagerank_classes * 4);
+    const i64 bytes = scratch_for(rows, rows, rows, rows, rows, rows, rows, rows, 2 * rows, tiled, tiled,
+                                  pagerank_runs * pagerank_classes * 4);
     compare_teams(
         n_queries, bytes, make,
         [&](auto& team, i64 item, Outputs& outputs) {

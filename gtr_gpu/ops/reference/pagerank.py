@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
 
 from gtr_gpu.ops.reference.segments import segment_normalize, segment_sum
 from gtr_gpu.ops.types import Ranks, Transfer
-from gtr_gpu.ragged import Ragged
 
 
 def personalized_pagerank(
@@ -17,26 +18,33 @@ def personalized_pagerank(
     offsets = transfer.offsets
     owner = torch.repeat_interleave(offsets.diff())
     weights = transfer.weights.with_weights(transfer.weights.weights.double()).to_torch()
-    dangling = Ragged.from_segments(*_dangling(transfer, owner), offsets.numel() - 1)
-    inverse = torch.where(transfer.degrees > 0, 1 / transfer.degrees.double(), 0)
+    linked = transfer.degrees > 0
+    inverse = torch.where(linked, damping / transfer.degrees.double(), 0)
     h = segment_normalize(personalization.double(), offsets)
-    x = h
+    # What dangling candidates have is known beforehand, so that the walk goes over the others only.
+    start = h / (1 - damping * segment_sum(h * ~linked, offsets))[owner]
+    # The residual, which is all of x to begin with, and the rest of x; both with that of the step before.
+    state = torch.stack([start * linked, start * linked, torch.zeros_like(h), torch.zeros_like(h)])
     active = offsets.diff() > 0
     iterations = torch.zeros_like(offsets[1:])
-    for _ in range(max_iterations):
+    for step, stride in zip(range(max_iterations), _strides(damping), strict=False):
         if not bool(active.any()):
             break
-        moved = (weights @ (x * inverse)).mul_(damping)
-        lost = segment_sum(x[dangling.values], dangling.offsets)
-        moved.addcmul_((1 - damping + damping * lost)[owner], h)
-        change = segment_sum((moved - x).abs_(), offsets)
-        x = moved if bool(active.all()) else torch.where(active[owner], moved, x)
+        residual, before, x, x_before = state
+        # The first step turns x into its residual.
+        kept = 1 - stride if step else -damping
+        moved = stride * (weights @ (residual * inverse)) + kept * before
+        rest = x + stride * residual + (stride - 1) * (x - x_before)
+        state = torch.where(active[owner], torch.stack([moved, residual, rest, x]), state)
         iterations += active
-        active = active & (change >= tolerance)
-    return Ranks(x.float(), iterations, ~active)
+        active = active & (segment_sum(moved.abs(), offsets) >= tolerance)
+    return Ranks(torch.where(linked, state[0] + state[2], (1 - damping) * start).float(), iterations, ~active)
 
 
-def _dangling(transfer: Transfer, owner: Tensor) -> tuple[Tensor, Tensor]:
-    """The candidates without an edge, and the queries that they belong to."""
-    places = (transfer.degrees <= 0).nonzero()[:, 0]
-    return places, owner[places]
+def _strides(damping: float) -> Iterator[float]:
+    """How far each step of Chebyshev's iteration goes, for eigenvalues within ±damping."""
+    yield from (1, 1)
+    stride = 2.0
+    while True:
+        stride = 1 / (1 - damping**2 / 4 * stride)
+        yield stride

@@ -20,26 +20,25 @@ GTR_FN i64 length_class(i32 length) {
     return 16 * shift + (length >> shift);
 }
 
-// Sorts the rows that are kept (place not below 0) from long to short, those of one class in their order; gives how
-// many there are. Each run of rows is counted and then placed by one thread, so that no two threads meet.
-template <class Team>
-GTR_FN i64 sort_by_length(Team& team, i64 n, const i32* counts, i32* place, i32* order) {
-    const i64 classes = length_class(team.max(n, 0, [&](i64 i) { return counts[i]; })) + 1;
+// Sorts rows from long to short, those of one class in their order, and gives how many are longer than 0. Each run of
+// rows is counted and then placed by one thread, so that no two threads meet.
+template <class Team, class F>
+GTR_FN i64 sort_by_length(Team& team, i64 n, F length, i32* place, i32* order) {
+    const i64 classes = length_class(team.max(n, i32(0), length)) + 1;
     const i64 runs = min(team.size(), pagerank_runs);
     const i64 rows = (n + runs - 1) / runs;
     i32* next = team.template scratch<i32>(classes * runs);
-    auto slot = [&](i64 i, i64 run) { return (classes - 1 - length_class(counts[i])) * runs + run; };
+    auto slot = [&](i64 i, i64 run) { return (classes - 1 - length_class(length(i))) * runs + run; };
     team.each(runs, [&](i64 run) {
         for (i64 i = run; i < classes * runs; i += runs) next[i] = 0;
-        for (i64 i = run * rows; i < min(n, (run + 1) * rows); ++i) {
-            if (place[i] >= 0) ++next[slot(i, run)];
-        }
+        for (i64 i = run * rows; i < min(n, (run + 1) * rows); ++i) ++next[slot(i, run)];
     });
-    const i64 kept = team.scan(
+    team.scan(
         classes * runs, [&](i64 i) { return next[i]; }, [&](i64 i, i64 before) { next[i] = static_cast<i32>(before); });
+    const i64 kept = next[(classes - 1) * runs];
+    team.sync();
     team.each(runs, [&](i64 run) {
         for (i64 i = run * rows; i < min(n, (run + 1) * rows); ++i) {
-            if (place[i] < 0) continue;
             place[i] = next[slot(i, run)]++;
             order[place[i]] = static_cast<i32>(i);
         }
@@ -48,64 +47,83 @@ GTR_FN i64 sort_by_length(Team& team, i64 n, const i32* counts, i32* place, i32*
     return kept;
 }
 
-// Iterates x <- (1 - damping) h + damping W (x / d) until the sum of |change| falls below the tolerance.
+// Solves x = (1 - damping) h + damping W (x / d), until the sum of |(1 - damping) h + damping W (x / d) - x| falls below
+// the tolerance.
 //
 // The query's candidates are the rows from first to last of the batch; columns hold numbers of the batch. Candidates
 // without an edge have the degree 0 and give their mass to h. Where an edge leaves the query's candidates, `iterations`
 // becomes -1.
 //
-// The walk goes over y = x / d, with damping and degrees folded into h and W, on rows that are sorted by their length
-// and lie in tiles column by column. It follows y's change from step to step, so that the sum of changes is as exact as
-// f32 allows however small it becomes. Two kinds of candidates need no row:
-//  - those without an edge: the share of h that they hold takes what they give away, in closed form;
-//  - leaves: those with one edge and h = 0. What a leaf has is damping times what its neighbour had a step before, so the
-//    neighbour gets it back two steps later, and its own change is the neighbour's of a step before.
+// Since W is symmetric, the eigenvalues of damping W / d are real and within +-damping: Chebyshev's iteration needs
+// about half the steps of x <- (1 - damping) h + damping W (x / d) to the same residual. What candidates without an edge
+// have is known beforehand, so that the walk goes over the others only. It goes over y = x / d, with damping and degrees
+// folded into h and W, on rows that are sorted by their length and lie in tiles column by column; and it follows y's
+// residual from step to step, so that this is as exact as f32 allows however small it becomes.
 template <class Team>
 GTR_FN void walk(Team& team, i64 first, i64 last, const i64* row_offsets, const i32* columns, const f32* weights,
-                     const f32* degrees, const f32* personalization, f64 damping, f64 tolerance, i64 max_iterations,
-                     f32* ranks, i64* iterations, u8* converged) {
+                 const f32* degrees, const f32* personalization, f64 damping, f64 tolerance, i64 max_iterations,
+                 f32* ranks, i64* iterations, u8* converged) {
     constexpr i64 C = pagerank_rows;
     const i64 n = last - first;
-    const i64 padded = (n + C - 1) / C * C;
     row_offsets += first;
     degrees += first;
     personalization += first;
     ranks += first;
-    f32* now = team.template scratch<f32>(padded);     // the last change of y
-    f32* before = team.template scratch<f32>(padded);  // the one before
-    f32* sum = team.template scratch<f32>(padded);     // y
-    f32* own = team.template scratch<f32>(padded);     // h / d
-    f32* size = team.template scratch<f32>(padded);    // d
-    f32* leaves = team.template scratch<f32>(padded);  // how much leaves change for each change of y
-    f32* back = team.template scratch<f32>(padded);    // what leaves give back of y of the step before
-    i32* place = team.template scratch<i32>(n);          // among the rows that are kept; -1 for others
+    i32* place = team.template scratch<i32>(n);
     i32* order = team.template scratch<i32>(n);
-    i32* counts = team.template scratch<i32>(n);
 
     const f64 mass = team.sum(n, [&](i64 i) { return static_cast<f64>(personalization[i]); });
-    auto h = [&](i64 i) { return mass > 0 ? personalization[i] / mass : 1.0 / n; };
-    auto inside = [&](i64 c) { return c >= 0 && c < n; };
-    auto length = [&](i64 i) { return row_offsets[i + 1] - row_offsets[i]; };
-    auto edgeless = [&](i64 i) { return !(degrees[i] > 0); };
-    auto unasked = [&](i64 i) { return mass > 0 && personalization[i] == 0; };
-    team.each(n, [&](i64 i) {
-        bool kept = !edgeless(i);
-        if (kept && length(i) == 1 && unasked(i)) {
-            i64 c = columns[row_offsets[i]] - first;
-            kept = !inside(c) || c == i || (length(c) == 1 && unasked(c));
-        }
-        place[i] = kept ? 0 : -1;
+    const f64 scale = mass > 0 ? 1 / mass : 0, uniform = mass > 0 ? 0 : 1.0 / n;
+    auto h = [&](i64 i) { return personalization[i] * scale + uniform; };
+    auto length = [&](i64 i) { return degrees[i] > 0 ? static_cast<i32>(row_offsets[i + 1] - row_offsets[i]) : 0; };
+    const f64 edgeless_h = team.sum(n, [&](i64 i) { return length(i) ? 0.0 : h(i); });
+    const f64 start = 1 / (1 - damping * edgeless_h);  // times h: where the walk starts, with the right sum
+
+    const i64 kept = sort_by_length(team, n, length, place, order);
+    const i64 n_tiles = (kept + C - 1) / C, padded = (n + C - 1) / C * C;
+    f32* now = team.template scratch<f32>(padded);              // the residual of y; to begin with, y itself
+    f32* before = team.template scratch<f32>(padded);           // that of the step before
+    f32* sum = team.template scratch<f32>(n_tiles * C);         // y, but for what `now` is
+    f32* sum_before = team.template scratch<f32>(n_tiles * C);  // that of the step before
+    f32* size = team.template scratch<f32>(n_tiles * C);        // d
+    i64* starts = team.template scratch<i64>(n_tiles);
+    i32* lengths = team.template scratch<i32>(n_tiles);
+    team.each(n_tiles, [&](i64 tile) {
+        i32 longest = 0;
+        for (i64 at = tile * C; at < min(kept, (tile + 1) * C); ++at) longest = max(longest, length(order[at]));
+        lengths[tile] = longest;
     });
-    team.sync();
-    const i64 outside = team.sum(n, [&](i64 i) {
-        i64 wrong = 0;
-        i32 count = 0;
-        for (i64 e = row_offsets[i]; e < row_offsets[i + 1]; ++e) {
-            i64 c = columns[e] - first;
-            if (!inside(c)) ++wrong;
-            else count += place[c] >= 0;
+    const i64 n_entries = team.scan(
+        n_tiles, [&](i64 tile) { return lengths[tile] * C; }, [&](i64 tile, i64 before) { starts[tile] = before; });
+    i32* sources = team.template scratch<i32>(n_entries);
+    f32* shares = team.template scratch<f32>(n_entries);
+    // In the order in which edges lie in memory.
+    const i64 outside = team.sum(padded, [&](i64 i) {
+        const i64 at = i < n ? place[i] : i;
+        now[at] = before[at] = 0;
+        if (at >= n_tiles * C) return i64(0);
+        i32* source = sources + starts[at / C] + at % C;
+        f32* share = shares + starts[at / C] + at % C;
+        i64 many = 0, wrong = 0;
+        size[at] = sum[at] = sum_before[at] = 0;
+        if (at < kept) {
+            size[at] = degrees[i];
+            now[at] = before[at] = static_cast<f32>(start * h(i)) / degrees[i];
+            many = length(i);
+            const f32 scaled = static_cast<f32>(damping) / degrees[i];
+            const i32* column = columns + row_offsets[i];
+            const f32* weight = weights + row_offsets[i];
+            for (i64 k = 0; k < many; ++k) {
+                const u64 c = column[k] - first;
+                wrong += c >= u64(n);
+                source[k * C] = place[c < u64(n) ? c : 0];
+                share[k * C] = scaled * weight[k];
+            }
         }
-        counts[i] = count;
+        for (i64 k = many; k < lengths[at / C]; ++k) {
+            source[k * C] = 0;
+            share[k * C] = 0;
+        }
         return wrong;
     });
     if (outside) {
@@ -115,65 +133,19 @@ GTR_FN void walk(Team& team, i64 first, i64 last, const i64* row_offsets, const 
         });
         return;
     }
-    const i64 kept = sort_by_length(team, n, counts, place, order);
-    const i64 n_tiles = (kept + C - 1) / C;
-    i64* starts = team.template scratch<i64>(n_tiles);
-    i32* lengths = team.template scratch<i32>(n_tiles);
-    team.each(n_tiles, [&](i64 tile) {
-        i32 longest = 0;
-        for (i64 at = tile * C; at < min(kept, (tile + 1) * C); ++at) longest = max(longest, counts[order[at]]);
-        lengths[tile] = longest;
-    });
-    const i64 n_entries = team.scan(
-        n_tiles, [&](i64 tile) { return lengths[tile] * C; }, [&](i64 tile, i64 start) { starts[tile] = start; });
-    i32* sources = team.template scratch<i32>(n_entries);
-    f32* shares = team.template scratch<f32>(n_entries);
-    team.each(n_tiles * C, [&](i64 at) {
-        i64 entry = starts[at / C] + at % C;
-        const i64 end = entry + lengths[at / C] * C;
-        f32 h_share = 0, degree = 0, leaf_share = 0, scale = 0;
-        if (at < kept) {
-            const i64 i = order[at];
-            degree = degrees[i];
-            scale = static_cast<f32>(damping) / degree;
-            h_share = static_cast<f32>(h(i)) / degree;
-            for (i64 e = row_offsets[i]; e < row_offsets[i + 1]; ++e) {
-                const i64 c = columns[e] - first;
-                const f32 weight = weights[e];
-                if (place[c] >= 0) {
-                    sources[entry] = place[c];
-                    shares[entry] = scale * weight;
-                    entry += C;
-                } else if (!edgeless(c)) {
-                    leaf_share += static_cast<f32>(damping) * weight * (weight / degrees[c]);
-                }
-            }
-        }
-        for (; entry < end; entry += C) {
-            sources[entry] = 0;
-            shares[entry] = 0;
-        }
-        now[at] = sum[at] = own[at] = h_share;
-        before[at] = 0;
-        size[at] = degree;
-        leaves[at] = leaf_share;
-        back[at] = leaf_share * scale;
-    });
-    const f64 edgeless_h = team.sum(n, [&](i64 i) { return edgeless(i) ? h(i) : 0.0; });
 
     i64 steps = 0;
     bool done = n == 0;
-    f64 to_h = 1;  // what the last step gave to h
+    f64 stride = 1;
     while (!done && steps < max_iterations) {
-        const f64 last_to_h = to_h;
-        to_h = 1 - damping + damping * last_to_h * edgeless_h;
-        const f32 restart = static_cast<f32>(to_h - last_to_h);
-        typename Team::template Lanes<f32, C> change;
+        // The first step turns y into its residual, the second is one of the plain iteration.
+        if (steps >= 2) stride = 1 / (1 - damping * damping / 4 * (steps == 2 ? 2 : stride));
+        const f32 far = static_cast<f32>(stride), back = static_cast<f32>(steps == 0 ? -damping : 1 - stride);
+        const f32 on = static_cast<f32>(stride - 1);
+        typename Team::template Lanes<f32, C> residual;
         team.template tiles<C>(n_tiles, [&](i64 tile) {
             typename Team::template Lanes<f32, C> moved;
             const i64 row = tile * C;
-            team.template lanes<C>(
-                [&](i64 lane) { moved[lane] = restart * own[row + lane] + back[row + lane] * before[row + lane]; });
             const i32* source = sources + starts[tile];
             const f32* share = shares + starts[tile];
             // Long rows are summed by parts, since the rounding of a sum grows with its length.
@@ -186,28 +158,26 @@ GTR_FN void walk(Team& team, i64 first, i64 last, const i64* row_offsets, const 
             }
             team.template lanes<C>([&](i64 lane) {
                 const i64 i = row + lane;
-                change[lane] += size[i] * abs(moved[lane]) + leaves[i] * abs(now[i]);
-                sum[i] += moved[lane];
-                before[i] = moved[lane];
+                const f32 next = far * moved[lane] + back * before[i];
+                residual[lane] += size[i] * abs(next);
+                sum_before[i] = sum[i] + (far * now[i] + on * (sum[i] - sum_before[i]));
+                before[i] = next;
             });
         });
-        const f64 total = team.sum_lanes(change) + abs(to_h - last_to_h) * edgeless_h;
+        const f64 total = team.sum_lanes(residual);
         f32* old = now;
         now = before;
         before = old;
+        old = sum;
+        sum = sum_before;
+        sum_before = old;
         done = total < tolerance;
         ++steps;
     }
+    // y and its residual: one step more of the plain iteration.
     team.each(n, [&](i64 i) {
-        f64 rank = to_h * h(i);
-        if (place[i] >= 0) {
-            rank = size[place[i]] * sum[place[i]];
-        } else if (!edgeless(i)) {
-            const i64 e = row_offsets[i];
-            const i64 neighbor = place[columns[e] - first];
-            rank = damping * weights[e] * (sum[neighbor] - now[neighbor]);
-        }
-        ranks[i] = static_cast<f32>(rank);
+        const i64 at = place[i];
+        ranks[i] = at < kept ? size[at] * (sum[at] + now[at]) : static_cast<f32>((1 - damping) * start * h(i));
     });
     team.one([&] {
         iterations[0] = steps;

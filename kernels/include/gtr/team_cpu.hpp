@@ -82,7 +82,8 @@ class ThreadTeam {
 
     template <i64 C, class F>
     GTR_FN void lanes(F f) {
-#pragma omp simd
+        // In eights: numbers that lie apart are loaded one by one, and to put together 16 takes more than twice eight.
+#pragma omp simd simdlen(8)
         for (i64 lane = 0; lane < C; ++lane) f(lane);
     }
 
