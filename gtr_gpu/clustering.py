@@ -111,7 +111,7 @@ def kmeans(
         means = sums[0].div_(counts[0].clamp_min(1)[:, None]).to(source.dtype)
         centroids = means[counts[0] > 0]
         del sums, means
-        labels = source.assign_to(centroids[None])[0][0]
+        labels = source.nearest_to(centroids[None])[0]
     before = centroids.shape[0]
     centroids, labels = _without_empty(centroids, labels)
     found = centroids.shape[0]
@@ -140,15 +140,15 @@ def _lloyd(source: RowSource, centroids: Tensor, max_iterations: int, threshold:
     active = list(range(centroids.shape[0]))
     previous: Tensor | None = None
     for iteration in range(1, max_iterations + 1):
-        labels, distances = source.assign_to(centroids)
-        moved, repaired = _means(source, labels, distances, centroids)
+        labels = source.nearest_to(centroids)
+        moved, repaired = _means(source, labels, centroids)
         settled = torch.zeros_like(repaired) if previous is None else (labels == previous).all(1) & ~repaired
         shifts = _shifts(moved, centroids)
         stopped = settled | (shifts <= threshold) & ~repaired
         last = iteration == max_iterations
         for place, start in enumerate(active):
             if bool(stopped[place]) or last:
-                ends = labels[place] if bool(settled[place]) else source.assign_to(moved[place][None])[0][0]
+                ends = labels[place] if bool(settled[place]) else source.nearest_to(moved[place][None])[0]
                 inertia = source.inertia(moved[place], ends)
                 done[start] = _Run(moved[place].clone(), ends, inertia, iteration, bool(stopped[place]))
         keep = (~stopped).nonzero()[:, 0]
@@ -160,13 +160,14 @@ def _lloyd(source: RowSource, centroids: Tensor, max_iterations: int, threshold:
     return [done[start] for start in sorted(done)]
 
 
-def _means(source: RowSource, labels: Tensor, distances: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
+def _means(source: RowSource, labels: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
     """The means of the clusters `[S, K, d]`, and which starts had an empty cluster that was repaired `[S]`."""
     n_starts, n_clusters, _ = centroids.shape
     sums, counts = source.update(labels, n_clusters)
     repaired = torch.zeros(n_starts, dtype=torch.bool, device=labels.device)
     for start in (counts == 0).any(1).nonzero()[:, 0].tolist():
-        repaired[start] = _repair(source, sums[start], counts[start], labels[start], distances[start].clone())
+        distances = source.assign_to(centroids[start : start + 1])[1][0]
+        repaired[start] = _repair(source, sums[start], counts[start], labels[start], distances)
     empty = counts == 0
     sums /= counts.clamp_min(1)[..., None]
     means = sums.to(centroids.dtype)

@@ -10,9 +10,9 @@ from gtr_gpu.ops.kernels import launch, scratch_bytes
 from gtr_gpu.ragged import INDEX_DTYPE, offsets_from_lengths
 
 _SUFFIXES = {torch.float32: "f32", torch.float64: "f64", torch.bfloat16: "bf16", torch.float16: "f16"}
-ASSIGN_KERNELS = ("nearest_f32", "nearest_f64", "nearest_of_few")
+ASSIGN_KERNELS = ("nearest_f32", "nearest_f64", "halve_rows", "nearest_of_few")
 DISTANCE_KERNELS = tuple(f"row_distances_{kind}" for kind in _SUFFIXES.values())
-UPDATE_KERNELS = tuple(f"row_sums_{kind}" for kind in _SUFFIXES.values())
+UPDATE_KERNELS = tuple(f"{name}_{kind}" for name in ("row_sums", "add_rows") for kind in _SUFFIXES.values())
 
 # Rows and products of a tile: both stay in the last cache of a CPU.
 _TILE_ROWS = 4_096
@@ -21,15 +21,17 @@ _GPU_TILE_SCORES = 1 << 26
 # Rows are moved by the mean of the centroids where that is this many times as long as what the centroids differ by:
 # there, products of rows as they are would lose digits.
 _FAR = 4.0
-# Columns that a team sums where there are few clusters for many teams; sums don't depend on it.
+# Columns that a team of a GPU sums, for there to be many teams; sums don't depend on it.
 _COLUMNS = 128
 # With fewer clusters, products are not what most of the time goes into.
-_WORTH_HALVING = 256
-_MANY_BINS = 32
+_WORTH_HALVING = 32
+# Sums of all clusters that stay near a core's second-level cache, and columns for a thread at least.
+_CACHED_SUMS = 1 << 16
+_LEAST_COLUMNS = 32
 
 
-def assign(rows: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
-    """As `gtr_gpu.ops.kmeans.assign`, for centroids `[S, K, d]`."""
+def nearest(rows: Tensor, centroids: Tensor, distances: Tensor | None) -> Tensor:
+    """As `gtr_gpu.ops.kmeans.assign`, for centroids `[S, K, d]`; puts distances where they are wanted."""
     n_starts, n_clusters, dim = centroids.shape
     n_rows, width = rows.shape[0], n_starts * n_clusters
     device, dtype = centroids.device, centroids.dtype
@@ -40,35 +42,39 @@ def assign(rows: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
     against = moved if far else flat
     halves = against.double().square().sum(1).mul_(0.5).to(dtype)
     labels = torch.empty((n_starts, n_rows), dtype=INDEX_DTYPE, device=device)
-    distances = torch.empty((n_starts, n_rows), dtype=dtype, device=device)
     most = _GPU_TILE_SCORES if device.type == "cuda" else _TILE_SCORES
     step = max(64, min(n_rows, most // width, n_rows if device.type == "cuda" else _TILE_ROWS))
     halved = dtype == torch.float32 and width >= _WORTH_HALVING and multiplies_bf16(device)
     if halved:
         halves_of = halve(against)
         factor, longest, rounding = halves_of.rows, halves_of.longest, halves_of.rounding
+        halved_tile = torch.empty((min(step, n_rows), dim), dtype=torch.bfloat16, device=device)
+        slacks = torch.empty(min(step, n_rows), dtype=torch.float32, device=device)
     else:
         factor = against
     buffer = torch.empty((min(step, n_rows), width), dtype=factor.dtype, device=device)
+    places = (dim, n_starts, n_clusters, n_rows)
     for start in range(0, n_rows, step):
         tile = rows[start : start + step].to(dtype).contiguous()
         shifted = tile - mean if far else tile
-        products = buffer[: tile.shape[0]]
-        torch.mm(shifted.to(factor.dtype), factor.T, out=products)
-        places = (dim, n_starts, n_clusters, n_rows)
+        size = tile.shape[0]
+        products = buffer[:size]
         if halved:
+            launch("halve_rows", size, [shifted, dim, longest, rounding, halved_tile[:size], slacks])
+            torch.mm(halved_tile[:size], factor.T, out=products)
             launch(
                 "nearest_of_few",
-                tile.shape[0],
-                [products, halves, shifted, against, tile, flat, *places, longest, rounding, start, labels, distances],
+                size,
+                [products, halves, shifted, against, tile, flat, slacks, *places, start, labels, distances],
             )
         else:
+            torch.mm(shifted, factor.T, out=products)
             launch(
                 f"nearest_{_SUFFIXES[dtype]}",
-                tile.shape[0],
+                size,
                 [products, halves, tile, flat, *places, start, labels, distances],
             )
-    return labels, distances
+    return labels
 
 
 def distances_to(rows: Tensor, centroids: Tensor, labels: Tensor) -> Tensor:
@@ -93,19 +99,35 @@ def update(rows: Tensor, labels: Tensor, n_clusters: int, block_rows: int) -> tu
     """As `gtr_gpu.ops.kmeans.update`, for labels `[S, N]` of int32."""
     n_starts, n_rows = labels.shape
     n_bins, dim = n_starts * n_clusters, rows.shape[1]
-    counts = torch.empty((n_starts, n_clusters), dtype=torch.int64, device=labels.device)
-    members = torch.empty((n_starts, n_rows), dtype=INDEX_DTYPE, device=labels.device)
-    for start in range(n_starts):
-        counts[start] = torch.bincount(labels[start], minlength=n_clusters)
-        members[start] = torch.argsort(labels[start], stable=True)
+    rows, labels = rows.contiguous(), labels.contiguous()
+    counts = torch.stack([torch.bincount(own, minlength=n_clusters) for own in labels])
     sums = torch.zeros((n_starts, n_clusters, dim), dtype=torch.float64, device=labels.device)
-    together = labels.device.type == "cpu" and n_bins >= _MANY_BINS
-    columns = max(dim, 1) if together else _COLUMNS
+    kind, on_cpu = _SUFFIXES[rows.dtype], labels.device.type == "cpu"
+    columns = _columns_together(dim, n_bins) if on_cpu else 0
+    if columns:
+        for start in range(0, n_rows, block_rows):
+            block = torch.zeros_like(sums) if start else sums
+            size = min(block_rows, n_rows - start)
+            places = (size, n_starts, n_rows, n_clusters, dim, columns)
+            launch(f"add_rows_{kind}", -(-dim // columns), [rows[start:], labels.view(-1)[start:], *places, block])
+            if start:
+                sums += block
+        return sums, counts.double()
+    members = torch.argsort(labels, dim=1, stable=True).to(INDEX_DTYPE)
+    columns = max(dim, 1) if on_cpu else _COLUMNS
     n_parts = -(-dim // columns)
     launch(
-        f"row_sums_{_SUFFIXES[rows.dtype]}",
+        f"row_sums_{kind}",
         n_bins * n_parts,
-        [rows.contiguous(), offsets_from_lengths(counts.view(-1)), members, dim, columns, n_parts, block_rows, sums],
+        [rows, offsets_from_lengths(counts.view(-1)), members, dim, columns, n_parts, block_rows, sums],
         scratch_bytes((columns, 8)),
     )
     return sums, counts.double()
+
+
+def _columns_together(dim: int, n_bins: int) -> int:
+    """How many columns a CPU's thread sums for all clusters at once; 0 where so many clusters leave its cache."""
+    share = -(-dim // torch.get_num_threads())
+    cached = _CACHED_SUMS // max(n_bins, 1)
+    columns = min(max(share, _LEAST_COLUMNS), cached)
+    return -(-columns // _LEAST_COLUMNS) * _LEAST_COLUMNS if cached >= _LEAST_COLUMNS else 0

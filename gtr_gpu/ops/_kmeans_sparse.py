@@ -22,14 +22,13 @@ _MAX_RANGES = 64
 _PLACES = 1 << 24
 
 
-def assign(rows: SparseMatrix, centroids: Tensor) -> tuple[Tensor, Tensor]:
-    """As `gtr_gpu.ops.kmeans.assign`, for centroids `[S, K, V]` of float32 or float64."""
+def nearest(rows: SparseMatrix, centroids: Tensor, distances: Tensor | None) -> Tensor:
+    """As `gtr_gpu.ops.kmeans.assign`, for centroids `[S, K, V]`; puts distances where they are wanted."""
     n_starts, n_clusters, _ = centroids.shape
     n_rows, width = rows.shape[0], n_starts * n_clusters
     kind = _kind(centroids)
     by_column = centroids.flatten(0, 1).T.contiguous()
     labels = torch.empty((n_starts, n_rows), dtype=INDEX_DTYPE, device=centroids.device)
-    distances = torch.empty((n_starts, n_rows), dtype=centroids.dtype, device=centroids.device)
     launch(
         f"sparse_assign_{kind}",
         n_rows,
@@ -39,7 +38,7 @@ def assign(rows: SparseMatrix, centroids: Tensor) -> tuple[Tensor, Tensor]:
         ],
         scratch_bytes((width, centroids.element_size())),
     )
-    return labels, distances
+    return labels
 
 
 def distances_to(rows: SparseMatrix, centroids: Tensor, labels: Tensor) -> Tensor:

@@ -40,6 +40,7 @@ def test_assign_finds_the_nearest_centroid(kind, shape):
         np.testing.assert_allclose(
             np.take_along_axis(expected, labels[start, :, None].numpy(), 1)[:, 0], expected.min(1), rtol=1e-5
         )
+        assert torch.equal(ops.nearest(kind(rows), centroids[start]), labels[start])
         alone = ops.assign(kind(rows), centroids[start])
         assert torch.equal(alone[0], labels[start])
         torch.testing.assert_close(alone[1], distances[start])
@@ -137,6 +138,7 @@ def test_dense_rows_of_all_widths_and_types(device, dim, dtype):
     real = torch.float64 if dtype == torch.float64 else torch.float32
     centroids = random_rows(14, dim, 1).to(real).view(2, 7, dim)
     labels, distances = (found.cpu() for found in ops.assign(rows.to(device), centroids.to(device)))
+    assert torch.equal(ops.nearest(rows.to(device), centroids.to(device)).cpu(), labels)
     sums, counts = (found.cpu() for found in ops.update(rows.to(device), labels.to(device), 7))
     for start in range(2):
         expected = cdist(rows.double(), centroids[start].double(), "sqeuclidean")
@@ -149,7 +151,7 @@ def test_dense_rows_of_all_widths_and_types(device, dim, dtype):
 
 
 @pytest.mark.parametrize("halved", [True, False])
-@pytest.mark.parametrize(("n", "d", "k"), [(0, 3, 256), (1, 1, 300), (700, 17, 257), (300, 384, 1024)])
+@pytest.mark.parametrize(("n", "d", "k"), [(0, 3, 256), (1, 1, 300), (700, 17, 57), (300, 384, 1024)])
 @pytest.mark.parametrize(("scale", "shift"), [(1.0, 0.0), (1e3, 3.0), (1e-3, 5.0)])
 def test_many_clusters_are_compared_exactly_whatever_the_products_are_rounded_to(
     device, monkeypatch, halved, n, d, k, scale, shift
@@ -163,6 +165,7 @@ def test_many_clusters_are_compared_exactly_whatever_the_products_are_rounded_to
     centroids[1, 5] = centroids[1, k - 1]
     centroids[0, k - min(n, 5) :] = rows[:5]
     labels, distances = (found.cpu() for found in ops.assign(rows.to(device), centroids.to(device)))
+    assert torch.equal(ops.nearest(rows.to(device), centroids.to(device)).cpu(), labels)
     for start in range(2):
         expected = cdist(rows.double(), centroids[start].double(), "sqeuclidean")
         taken = np.take_along_axis(expected, labels[start, :, None].numpy(), 1)[:, 0]
@@ -194,10 +197,24 @@ def test_dense_ties_far_rows_and_equal_rows(device):
     assert ops.assign(rows, rows[:60].clone())[1][:60].tolist() == [0.0] * 60
 
 
-@pytest.mark.parametrize("n_clusters", [3, 50])
+@pytest.mark.parametrize("n_clusters", [6, 2500])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
+def test_dense_sums_of_few_clusters_and_many(device, n_clusters, dtype):
+    # The latter have members of some blocks alone, and more sums than stay in a cache.
+    rows = random_rows(ops.SUM_BLOCK + 900, 37).to(dtype)
+    labels = (torch.arange(rows.shape[0]) ** 2 % n_clusters)[None].repeat(2, 1)
+    labels[1, :900] = 3
+    sums, counts = ops.update(rows.to(device), labels.to(device), n_clusters)
+    for start in range(2):
+        expected = torch.zeros(n_clusters, 37, dtype=torch.float64).index_add_(0, labels[start], rows.double())
+        np.testing.assert_allclose(sums[start].cpu(), expected, rtol=1e-9, atol=1e-9)
+        assert torch.equal(counts[start].cpu(), labels[start].bincount(minlength=n_clusters).double())
+
+
+@pytest.mark.parametrize("n_clusters", [3, 50, 2100])
 def test_dense_sums_are_the_same_bytes_on_one_thread_and_two(n_clusters):
-    rows = random_rows(2000, 300)
-    labels = torch.randint(0, n_clusters, (2000,), generator=torch.Generator().manual_seed(0))
+    rows = random_rows(2200, 300)
+    labels = torch.randint(0, n_clusters, (2200,), generator=torch.Generator().manual_seed(0))
     threads, found = torch.get_num_threads(), []
     for n_threads in (1, 2):
         torch.set_num_threads(n_threads)

@@ -30,7 +30,7 @@ GTR_FN f64 sparse_difference(Team& team, i64 first, i64 last, const i32* columns
     return here + (outside > (16 + n) * 2.3e-16 * whole ? outside : 0);
 }
 
-// Ties go to the smaller cluster.
+// Ties go to the smaller cluster. Distances may be null.
 template <class Real, class Team>
 GTR_FN void sparse_assign(Team& team, i64 row, const i64* offsets, const i32* columns, const Real* weights,
                           const Real* centroids, const f64* squares, i64 n_rows, i64 n_starts, i64 n_clusters,
@@ -39,10 +39,6 @@ GTR_FN void sparse_assign(Team& team, i64 row, const i64* offsets, const i32* co
     Real* scores = team.template scratch<Real>(width);
     row_product(team, first, last, columns, weights, centroids, width, scores);
     team.each(width, [&](i64 k) { scores[k] = 2 * scores[k] - static_cast<Real>(squares[k]); });
-    const f64 length = team.sum(last - first, [&](i64 i) {
-        const f64 weight = weights[first + i];
-        return weight * weight;
-    });
     for (i64 start = 0; start < n_starts; ++start) {
         const Real* own = scores + start * n_clusters;
         const Real best = team.max(n_clusters, lowest<Real>(), [&](i64 k) { return own[k]; });
@@ -50,16 +46,19 @@ GTR_FN void sparse_assign(Team& team, i64 row, const i64* offsets, const i32* co
         const i32 least = team.max(n_clusters, none, [&](i64 k) { return own[k] == best ? -static_cast<i32>(k) : none; });
         // Where no score is a number, neither is a distance.
         const i64 nearest = least == none ? 0 : -least;
+        team.one([&] { labels[start * n_rows + row] = static_cast<i32>(nearest); });
+        if (!distances) continue;
+        const f64 length = team.sum(last - first, [&](i64 i) {
+            const f64 weight = weights[first + i];
+            return weight * weight;
+        });
         const f64 square = squares[start * n_clusters + nearest];
         f64 distance = max(0.0, length - static_cast<f64>(own[nearest]));
         if (distance <= CANCELLED * (length + square)) {
             distance = sparse_difference(team, first, last, columns, weights, centroids + start * n_clusters + nearest,
                                          width, square);
         }
-        team.one([&] {
-            labels[start * n_rows + row] = static_cast<i32>(nearest);
-            distances[start * n_rows + row] = static_cast<Real>(distance);
-        });
+        team.one([&] { distances[start * n_rows + row] = static_cast<Real>(distance); });
     }
 }
 
