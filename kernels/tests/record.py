@@ -40,6 +40,9 @@ class Recorder:
         self, name: str, arguments: list[Any], n_items: int, workspace: object, scratch: int, n_teams: int
     ) -> None:
         """Writes a launch down, and has it done."""
+        # Arrays come as capsules, which can be opened once.
+        plain = (int, float, type(None))
+        arguments = [part if isinstance(part, plain) else torch.from_dlpack(part) for part in arguments]
         sizes = (n_items, scratch, *(size_of(argument) for argument in arguments))
         arrays = [argument for argument in arguments if isinstance(argument, torch.Tensor)]
         size = sum(array.nbytes for array in arrays) + scratch

@@ -197,16 +197,18 @@ def test_dense_ties_far_rows_and_equal_rows(device):
     assert ops.assign(rows, rows[:60].clone())[1][:60].tolist() == [0.0] * 60
 
 
-@pytest.mark.parametrize("n_clusters", [6, 2500])
+@pytest.mark.parametrize(
+    ("n", "d", "n_clusters"), [(ops.SUM_BLOCK + 900, 37, 6), (ops.SUM_BLOCK + 900, 37, 2500), (75, 3, 1100)]
+)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
-def test_dense_sums_of_few_clusters_and_many(device, n_clusters, dtype):
-    # The latter have members of some blocks alone, and more sums than stay in a cache.
-    rows = random_rows(ops.SUM_BLOCK + 900, 37).to(dtype)
+def test_dense_sums_of_few_clusters_and_many(device, n, d, n_clusters, dtype):
+    # Of many clusters, some have members of one block alone, and the sums of all don't stay in a cache.
+    rows = random_rows(n, d).to(dtype)
     labels = (torch.arange(rows.shape[0]) ** 2 % n_clusters)[None].repeat(2, 1)
     labels[1, :900] = 3
     sums, counts = ops.update(rows.to(device), labels.to(device), n_clusters)
     for start in range(2):
-        expected = torch.zeros(n_clusters, 37, dtype=torch.float64).index_add_(0, labels[start], rows.double())
+        expected = torch.zeros(n_clusters, d, dtype=torch.float64).index_add_(0, labels[start], rows.double())
         np.testing.assert_allclose(sums[start].cpu(), expected, rtol=1e-9, atol=1e-9)
         assert torch.equal(counts[start].cpu(), labels[start].bincount(minlength=n_clusters).double())
 
