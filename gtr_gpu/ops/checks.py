@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
@@ -13,6 +15,82 @@ from gtr_gpu.ragged import Ragged, SparseMatrix
 # Large arrays that never change, such as an index's graph, are looked through once and not at each search.
 _known_offsets: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 _known_ranges: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+_known_weights: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+# Numbers that are looked through sooner than it is found out whether they are known.
+_FEW = 1 << 14
+
+MOST_COUNT = 2**63 - 1
+"""The greatest count that kernels take."""
+MOST_ITEMS = 2**31 - 1
+"""The greatest number of things that are numbered by int32."""
+_GREATEST = sys.float_info.max
+
+
+def check_count(name: str, value: int, low: int, high: int = MOST_COUNT) -> None:
+    """Checks a whole number from `low` to `high`; True and False are none.
+
+    Raises:
+        GTRError: It is something else.
+    """
+    if type(value) is int and low <= value <= high:
+        return
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise GTRError(f"{name} must be a whole number, got {_shown(value)}")
+    if not low <= value <= high:
+        bounds = f"at least {low}" if value < low else f"at most {high}"
+        raise GTRError(f"{name} must be {bounds}, got {value}")
+
+
+def check_real(name: str, value: float, low: float = -_GREATEST, high: float = _GREATEST) -> None:
+    """Checks a finite number from `low` to `high`; True and False are none.
+
+    Raises:
+        GTRError: It is something else.
+    """
+    if type(value) is float and low <= value <= high:
+        return
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise GTRError(f"{name} must be a number, got {_shown(value)}")
+    if not low <= value <= high:
+        bounds = "finite" if high == _GREATEST else f"from {low} to {high}"
+        if high == _GREATEST and low > -_GREATEST:
+            bounds += f" and at least {low}"
+        raise GTRError(f"{name} must be {bounds}, got {value}")
+
+
+def _shown(value: object) -> str:
+    """A short value as it is, of other things the type: they may be large."""
+    return repr(value) if isinstance(value, bool | float | None) else type(value).__name__
+
+
+def check_kind(name: str, value: object, *kinds: type) -> None:
+    """Checks that an argument is of one of some classes.
+
+    Raises:
+        GTRError: It is not.
+    """
+    if not isinstance(value, kinds):
+        wanted = " or ".join(_KIND_NAMES.get(kind, kind.__name__) for kind in kinds)
+        raise GTRError(f"{name} must be a {wanted}, got {type(value).__name__}")
+
+
+_KIND_NAMES: dict[type, str] = {Tensor: "tensor"}
+
+
+def device_of(name: str, value: Tensor | Ragged | SparseMatrix, *kinds: type) -> torch.device:
+    """Where an argument is, which must be of one of these classes: tensors, Ragged or SparseMatrix.
+
+    Raises:
+        GTRError: It is not, or it holds something else than tensors.
+    """
+    check_kind(name, value, *kinds)
+    if isinstance(value, SparseMatrix):
+        name, value = f"{name}.columns", value.columns
+        check_kind(name, value, Ragged)
+    if isinstance(value, Ragged):
+        name, value = f"{name}.values", value.values
+        check_kind(name, value, Tensor)
+    return value.device
 
 
 def check_tensor(
@@ -30,15 +108,15 @@ def check_tensor(
     Raises:
         GTRError: It has another type, shape or device.
     """
-    if not isinstance(tensor, Tensor):
-        raise GTRError(f"{name} must be a tensor, got {type(tensor).__name__}")
+    check_kind(name, tensor, Tensor)
     if tensor.dtype not in dtypes:
         wanted = " or ".join(str(dtype).removeprefix("torch.") for dtype in dtypes)
         raise GTRError(f"{name} must be {wanted}, got {str(tensor.dtype).removeprefix('torch.')}")
-    lengths = tuple(tensor.shape)
-    if len(lengths) != len(shape) or any(
-        want is not None and want != got for want, got in zip(shape, lengths, strict=True)
-    ):
+    lengths = tensor.shape
+    fits = len(lengths) == len(shape)
+    for want, got in zip(shape, lengths, strict=False):
+        fits &= want is None or want == got
+    if not fits:
         wanted = ", ".join("any" if length is None else str(length) for length in shape)
         raise GTRError(f"{name} must have the shape [{wanted}], got {list(lengths)}")
     if tensor.device != device:
@@ -89,6 +167,35 @@ def check_range(name: str, indices: Tensor, upper: int, lower: int = 0) -> int:
     return int(greatest)
 
 
+def check_weights(name: str, weights: Tensor) -> None:
+    """Checks that all numbers are finite and none is below 0.
+
+    Raises:
+        GTRError: One is not.
+    """
+    few = weights.numel() <= _FEW
+    version = None if few else _version(weights)
+    if version is None or _known_weights.get(weights) != version:  # type: ignore[no-untyped-call]
+        least, greatest = map(float, torch.aminmax(weights)) if weights.numel() else (0.0, 0.0)
+        if not (least >= 0 and greatest <= _GREATEST):  # one that is no number makes both none
+            raise GTRError(f"{name} must be finite and at least 0, got {greatest if least >= 0 else least}")
+        if not few:
+            _known_weights[weights] = version
+
+
+def check_rising(name: str, batch: Ragged) -> None:
+    """Checks that the numbers of each row of a checked batch rise and are distinct.
+
+    Raises:
+        GTRError: Some don't.
+    """
+    falls = batch.values[1:] <= batch.values[:-1]
+    starts = batch.offsets[1:-1]
+    falls[starts[(starts > 0) & (starts < batch.values.numel())] - 1] = False
+    if bool(falls.any()):
+        raise GTRError(f"{name} must rise within each row and be distinct, some don't")
+
+
 def torch_alone_writes(tensor: Tensor) -> None:
     """Says of memory that isn't torch's own, such as a mapped file, that only torch will ever write to it.
 
@@ -116,6 +223,7 @@ def check_ragged(
     Raises:
         GTRError: Something is wrong with it.
     """
+    check_kind(name, batch, Ragged)
     check_tensor(f"{name}.values", batch.values, (None,), (torch.int32,), device)
     check_offsets(f"{name}.offsets", batch.offsets, batch.values.numel(), device)
     if n_rows is not None and len(batch) != n_rows:
@@ -132,5 +240,7 @@ def check_sparse(
     Raises:
         GTRError: Something is wrong with it.
     """
+    check_kind(name, matrix, SparseMatrix)
+    check_count(f"{name}.n_columns", matrix.n_columns, 0)
     check_ragged(f"{name}.columns", matrix.columns, device, upper=matrix.n_columns)
     check_tensor(f"{name}.weights", matrix.weights, (matrix.columns.values.numel(),), dtypes, device)

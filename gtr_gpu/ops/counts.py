@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import reference
-from gtr_gpu.ops.checks import check_ragged, check_range, check_tensor
+from gtr_gpu.ops.checks import MOST_ITEMS, check_count, check_ragged, check_range, check_tensor, device_of
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import launch
 from gtr_gpu.ragged import Ragged
@@ -31,9 +31,11 @@ def structural_counts(parts: Ragged, letters: Tensor, flags: Tensor, n_parts: in
     Raises:
         GTRError: Arguments of wrong types, shapes or ranges.
     """
-    device, n_tokens = parts.device, parts.values.numel()
+    device = device_of("parts", parts, Ragged)
+    check_count("n_parts", n_parts, 0, MOST_ITEMS)
     check_ragged("parts", parts, device)
-    check_range("parts.values", parts.values, max(n_parts, 0), lower=-1)
+    check_range("parts.values", parts.values, n_parts, lower=-1)
+    n_tokens = parts.values.numel()
     check_tensor("letters", letters, (n_tokens,), (torch.int32,), device)
     check_tensor("flags", flags, (n_tokens, None), (torch.bool,), device)
     if flags.shape[1] < 1:

@@ -31,6 +31,7 @@ _R = TypeVar("_R")
 _logger = logging.getLogger("gtr_gpu.ops")
 _wanted: ContextVar[Backend | None] = ContextVar("gtr_gpu_backend", default=None)
 _told: set[str] = set()
+_PLAIN = frozenset({bool, int, float, str, type(None)})
 
 
 @dataclass(frozen=True)
@@ -94,24 +95,34 @@ def as_tensors(value: Any) -> Any:  # noqa: ANN401 (any argument of an operation
 
     Those in a Ragged, a SparseMatrix or a sequence of them too. Numbers of NumPy's types become Python's.
     """
+    kind = type(value)
+    if kind in _PLAIN:
+        return value
     if isinstance(value, Tensor):
         return value.detach() if value.requires_grad else value
+    if names := _field_names(kind):  # type: ignore[arg-type]
+        changed = {}
+        for name in names:
+            part = getattr(value, name)
+            found = as_tensors(part)
+            if found is not part:
+                changed[name] = found
+        return replace(value, **changed) if changed else value
     if isinstance(value, np.generic):
         return value.item()
-    if isinstance(value, int | float | str | None):
-        return value
     if isinstance(value, tuple | list):
-        return type(value)(map(as_tensors, value)) if any(map(_has_arrays, value)) else value
+        return kind(map(as_tensors, value)) if any(map(_has_arrays, value)) else value
     if isinstance(value, np.ndarray):
         return _from_numpy(value)
-    if hasattr(value, "__dlpack__"):
+    if hasattr(value, "__dlpack__") and not isinstance(value, type):
         return from_dlpack(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        parts = {field.name: getattr(value, field.name) for field in fields(value)}
-        found = {name: as_tensors(part) for name, part in parts.items()}
-        changed = {name: part for name, part in found.items() if part is not parts[name]}
-        return replace(value, **changed) if changed else value
     return value
+
+
+@functools.cache
+def _field_names(kind: type) -> tuple[str, ...]:
+    """What a class of data has; nothing for other classes."""
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
 
 
 def _has_arrays(value: Any) -> bool:  # noqa: ANN401 (any item of an argument)

@@ -11,7 +11,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from gtr_gpu.ops.checks import check_tensor
+from gtr_gpu.errors import GTRError
+from gtr_gpu.ops.checks import check_count, check_kind, check_tensor, device_of
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import launch
 
@@ -22,6 +23,7 @@ _SUM_ERROR = 1.2e-7
 # Queries up to which a product of matrices would cost more than to read the rows.
 _FEW = 3
 _TILE_ROWS = 512
+_FEATURES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,12 @@ def halve(rows: Tensor, block: int = 1 << 16) -> Halves:
     """Rounds rows `[N, d]` to bf16; `block` rows at a time take memory beyond the result.
 
     `longest` is not finite where a row holds numbers that are not.
+
+    Raises:
+        GTRError: Arguments of wrong types or shapes.
     """
+    check_tensor("rows", rows, (None, None), _FEATURES, device_of("rows", rows, Tensor))
+    check_count("block", block, 1)
     halves = torch.empty(rows.shape, dtype=torch.bfloat16, device=rows.device)
     longest, rounding = rows.new_zeros(1, dtype=torch.float32), rows.new_zeros(1, dtype=torch.float32)
     for start in range(0, rows.shape[0], block):
@@ -70,7 +77,7 @@ def halved_products(queries: Tensor, halves: Halves, out: Tensor) -> Tensor:
     Args:
         queries: `[B, d]`, float32.
         halves: N rows.
-        out: Where the products go, `[B, N]`, bfloat16.
+        out: Where the products go, `[B, N]`, bfloat16, contiguous.
 
     Returns:
         How far a product is from the exact one at most, before it was itself rounded to bf16, `[B]`, float32: of
@@ -79,12 +86,15 @@ def halved_products(queries: Tensor, halves: Halves, out: Tensor) -> Tensor:
     Raises:
         GTRError: Arguments of wrong types or shapes.
     """
-    device = queries.device
+    device = device_of("queries", queries, Tensor)
     check_tensor("queries", queries, (None, None), (torch.float32,), device)
     n_queries, dim = queries.shape
+    check_kind("halves", halves, Halves)
     check_tensor("halves.rows", halves.rows, (None, dim), (torch.bfloat16,), device)
     n_rows = halves.rows.shape[0]
     check_tensor("out", out, (n_queries, n_rows), (torch.bfloat16,), device)
+    if not out.is_contiguous():
+        raise GTRError(f"out must be contiguous, got the strides {list(out.stride())}")
     rounded = queries.bfloat16()
     if device.type == "cpu" and n_queries <= _FEW and serves("halved_products", device):
         n_tiles = -(-n_rows // _TILE_ROWS)

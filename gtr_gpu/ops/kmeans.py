@@ -12,7 +12,16 @@ from torch import Tensor
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import _kmeans_dense, _kmeans_sparse, reference
-from gtr_gpu.ops.checks import check_range, check_sparse, check_tensor
+from gtr_gpu.ops.checks import (
+    MOST_ITEMS,
+    check_count,
+    check_kind,
+    check_range,
+    check_rising,
+    check_sparse,
+    check_tensor,
+    device_of,
+)
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.reference.kmeans import SUM_BLOCK, fold_columns
 from gtr_gpu.ops.types import Rows
@@ -85,7 +94,7 @@ def distances_to(rows: Rows, centroids: Tensor, labels: Tensor) -> Tensor:
     Raises:
         GTRError: Arguments of wrong types, shapes or ranges.
     """
-    device = centroids.device
+    device = device_of("centroids", centroids, Tensor)
     check_tensor("centroids", centroids, (None, None), _REALS, device)
     _check_rows(rows, centroids.shape[1], device)
     check_tensor("labels", labels, (rows.shape[0],), _INTEGERS, device)
@@ -115,10 +124,13 @@ def update(rows: Rows, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]
     Raises:
         GTRError: Arguments of wrong types, shapes or ranges.
     """
+    _check_rows(rows, None, device_of("labels", labels, Tensor))
+    check_count("n_clusters", n_clusters, 1, MOST_ITEMS)
     batch = _starts("labels", labels, (rows.shape[0],), _INTEGERS)
-    _check_rows(rows, rows.shape[1], labels.device)
     check_range("labels", labels, n_clusters)
     if not serves("update", labels.device):
+        if isinstance(rows, SparseMatrix):
+            check_rising("rows.columns", rows.columns)
         sums, counts = reference.kmeans.update(rows, batch, n_clusters)
     elif isinstance(rows, SparseMatrix):
         sums, counts = _kmeans_sparse.update(rows, batch.to(torch.int32), n_clusters, SUM_BLOCK)
@@ -141,7 +153,8 @@ def sparse_product(rows: SparseMatrix, dense: Tensor) -> Tensor:
     Raises:
         GTRError: Arguments of wrong types or shapes.
     """
-    check_tensor("dense", dense, (None, None), _REALS, dense.device)
+    check_tensor("dense", dense, (None, None), _REALS, device_of("dense", dense, Tensor))
+    check_kind("rows", rows, SparseMatrix)
     _check_rows(rows, dense.shape[0], dense.device)
     if not serves("sparse_product", dense.device):
         return reference.kmeans.sparse_product(rows, dense)
@@ -166,15 +179,19 @@ def _checked(rows: Rows, centroids: Tensor) -> Tensor:
 
 def _starts(name: str, tensor: Tensor, shape: tuple[int | None, ...], dtypes: tuple[torch.dtype, ...]) -> Tensor:
     """The tensor with a dimension for starts in front, checked."""
+    device = device_of(name, tensor, Tensor)
     batch = tensor[None] if tensor.dim() == len(shape) else tensor
-    check_tensor(name, batch, (None, *shape), dtypes, tensor.device)
+    check_tensor(name, batch, (None, *shape), dtypes, device)
+    if batch.shape[0] == 0:
+        raise GTRError(f"{name} must hold at least one start, got none")
     return batch
 
 
-def _check_rows(rows: Rows, width: int, device: torch.device) -> None:
+def _check_rows(rows: Rows, width: int | None, device: torch.device) -> None:
+    check_kind("rows", rows, Tensor, SparseMatrix)
     if isinstance(rows, SparseMatrix):
         check_sparse("rows", rows, device, _FEATURES)
-        if rows.n_columns != width:
+        if width is not None and rows.n_columns != width:
             raise GTRError(f"rows must have {width} columns like the centroids, got {rows.n_columns}")
     else:
         check_tensor("rows", rows, (None, width), _FEATURES, device)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import reference
-from gtr_gpu.ops.checks import check_ragged, check_sparse, check_tensor
+from gtr_gpu.ops.checks import MOST_ITEMS, check_count, check_ragged, check_real, check_sparse, check_tensor, device_of
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import launch, scratch_bytes
 from gtr_gpu.ops.reference.lexical import bm25_idf
@@ -31,8 +31,10 @@ def term_counts(tokens: Ragged, n_terms: int, marked: Tensor | None = None) -> t
     Raises:
         GTRError: Arguments of wrong types, shapes or ranges.
     """
-    device, n_tokens, n_rows = tokens.device, tokens.values.numel(), len(tokens)
+    device = device_of("tokens", tokens, Ragged)
+    check_count("n_terms", n_terms, 0, MOST_ITEMS)
     check_ragged("tokens", tokens, device, upper=n_terms)
+    n_tokens, n_rows = tokens.values.numel(), len(tokens)
     if marked is not None:
         check_tensor("marked", marked, (n_tokens,), (torch.bool,), device)
     if not serves("term_counts", device):
@@ -77,8 +79,11 @@ def bm25_weights(
     Raises:
         GTRError: Arguments of wrong types, shapes or ranges.
     """
-    device = postings.device
+    device = device_of("postings", postings, SparseMatrix)
     check_sparse("postings", postings, device, (torch.int32,))
+    check_real("average_length", average_length, 0)
+    check_real("k1", k1, 0)
+    check_real("b", b, 0, 1)
     check_tensor("lengths", lengths, (postings.n_columns,), (torch.float32, torch.float64, torch.int64), device)
     if not serves("bm25_weights", device):
         return reference.lexical.bm25_weights(postings, lengths, average_length, k1, b)
@@ -123,9 +128,13 @@ def posting_scores(
     Raises:
         GTRError: Arguments of wrong types, shapes or ranges.
     """
-    device, n_queries, n_tables = weighted.device, len(query_terms.columns), weighted.n_columns
+    device = device_of("weighted", weighted, SparseMatrix)
     check_sparse("query_terms", query_terms, device, (torch.int32,))
     check_sparse("weighted", weighted, device)
+    check_count("n_documents", n_documents, 0)
+    check_count("max_expanded", max_expanded, 1)
+    check_count("first_column", first_column, 0)
+    n_queries, n_tables = len(query_terms.columns), weighted.n_columns
     check_tensor("document_frequency", document_frequency, (None,), (torch.int64,), device)
     if document_frequency.numel() < query_terms.n_columns:
         raise GTRError(
@@ -135,7 +144,7 @@ def posting_scores(
     if out is None:
         out, first_column = torch.empty(n_queries, n_tables, device=device), 0
     check_tensor("out", out, (n_queries, None), (torch.float32,), device)
-    if first_column < 0 or first_column + n_tables > out.shape[1] or not out.is_contiguous():
+    if first_column + n_tables > out.shape[1] or not out.is_contiguous():
         raise GTRError(
             f"out must be contiguous and have {n_tables} columns from first_column={first_column} on, got the shape "
             f"{list(out.shape)} with strides {list(out.stride())}"

@@ -7,13 +7,24 @@ from torch import Tensor
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import reference
-from gtr_gpu.ops.checks import check_offsets, check_ragged, check_range, check_tensor
+from gtr_gpu.ops.checks import (
+    check_count,
+    check_kind,
+    check_offsets,
+    check_ragged,
+    check_real,
+    check_tensor,
+    check_weights,
+    device_of,
+)
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import launch, scratch_bytes
 from gtr_gpu.ops.types import Ranks, Transfer
+from gtr_gpu.ragged import SparseMatrix
 
 # On a GPU a query with more candidates is walked by all blocks together.
 _MANY_CANDIDATES = 1 << 15
+_JOINS = "transfer.weights must join candidates of one query only, got an entry between two queries"
 # The kernel's: rows of a tile, and the runs and classes that it sorts rows by.
 _TILE_ROWS, _RUNS, _CLASSES = 16, 32, 384
 
@@ -32,7 +43,7 @@ def personalized_pagerank(
     while others of its batch go on, so a batch gives what its queries give one by one.
 
     Args:
-        transfer: W and d of the batch's candidates.
+        transfer: W and d of the batch's candidates, finite and at least 0.
         personalization: h, `[T]`, float32, at least 0, each query's sum 1.
         damping: α, the share of the walk that follows edges, from 0 to below 1.
         tolerance: ε, in the sum of the absolute residuals.
@@ -41,10 +52,14 @@ def personalized_pagerank(
     Raises:
         GTRError: Arguments of wrong types, shapes or ranges.
     """
-    device = personalization.device
-    n_candidates, n_queries = personalization.numel(), transfer.offsets.numel() - 1
+    check_real("damping", damping, 0, 1)
+    check_real("tolerance", tolerance, 0)
+    check_count("max_iterations", max_iterations, 0)
+    device = device_of("personalization", personalization, Tensor)
+    check_kind("transfer", transfer, Transfer)
     matrix = transfer.weights
-    n_entries = matrix.columns.values.numel()
+    device_of("transfer.weights", matrix, SparseMatrix)
+    n_candidates, n_entries = personalization.numel(), matrix.columns.values.numel()
     check_tensor("personalization", personalization, (None,), (torch.float32,), device)
     check_offsets("transfer.offsets", transfer.offsets, n_candidates, device)
     check_ragged("transfer.weights.columns", matrix.columns, device)
@@ -52,8 +67,13 @@ def personalized_pagerank(
     check_tensor("transfer.degrees", transfer.degrees, (n_candidates,), (torch.float32,), device)
     if matrix.shape != (n_candidates, n_candidates):
         raise GTRError(f"transfer.weights must be {n_candidates} by {n_candidates}, got {matrix.shape}")
+    check_weights("personalization", personalization)
+    check_weights("transfer.weights.weights", matrix.weights)
+    check_weights("transfer.degrees", transfer.degrees)
+    n_queries = transfer.offsets.numel() - 1
     if not serves("personalized_pagerank", device):
-        check_range("transfer.weights.columns.values", matrix.columns.values, n_candidates)
+        if reference.pagerank.joins_queries(transfer):
+            raise GTRError(_JOINS)
         return reference.pagerank.personalized_pagerank(
             transfer, personalization, damping=damping, tolerance=tolerance, max_iterations=max_iterations
         )
@@ -76,7 +96,7 @@ def personalized_pagerank(
         _scratch(longest, most_entries),
     )
     if bool((iterations < 0).any()):
-        raise GTRError("transfer.weights must join candidates of one query only, got an entry between two queries")
+        raise GTRError(_JOINS)
     return Ranks(ranks, iterations, converged)
 
 

@@ -10,7 +10,15 @@ from torch import Tensor
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import reference
-from gtr_gpu.ops.checks import check_ragged, check_range, check_sparse, check_tensor
+from gtr_gpu.ops.checks import (
+    check_count,
+    check_kind,
+    check_ragged,
+    check_range,
+    check_sparse,
+    check_tensor,
+    device_of,
+)
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import launch
 from gtr_gpu.ops.segments import segment_top_k
@@ -49,9 +57,10 @@ def cluster_scores(queries: Rows, rows: Rows, typical: Ragged, how: Literal["mea
     """
     if how not in ("mean", "best"):
         raise GTRError(f"how must be mean or best, got {how!r}")
+    device = device_of("queries", queries, Tensor, SparseMatrix)
+    check_kind("rows", rows, Tensor, SparseMatrix)
     if isinstance(queries, SparseMatrix) != isinstance(rows, SparseMatrix):
         raise GTRError("queries and rows must be both dense or both sparse, got one of each")
-    device = queries.device
     _check_rows("queries", queries, None, device)
     _check_rows("rows", rows, queries.shape[1], device)
     check_ragged("typical", typical, device, upper=rows.shape[0])
@@ -102,7 +111,7 @@ def centroid_scores(queries: Rows, centroids: Tensor) -> Tensor:
     Raises:
         GTRError: Arguments of wrong types or shapes.
     """
-    device = queries.device
+    device = device_of("queries", queries, Tensor, SparseMatrix)
     _check_rows("queries", queries, None, device)
     check_tensor("centroids", centroids, (None, queries.shape[1]), tuple(_SUFFIXES), device)
     return reference.representative.centroid_scores(queries, centroids)
@@ -124,11 +133,12 @@ def probe(scores: Tensor, ranges: Sequence[range], n_probe: int) -> Ragged:
     Raises:
         GTRError: `n_probe` is below 1, `scores` has a wrong type or shape, or a range is not one of clusters in turn.
     """
-    if n_probe < 1:
-        raise GTRError(f"n_probe must be at least 1, got {n_probe}")
-    check_tensor("scores", scores, (None, None), (torch.float32,), scores.device)
+    check_count("n_probe", n_probe, 1)
+    check_tensor("scores", scores, (None, None), (torch.float32,), device_of("scores", scores, Tensor))
+    check_kind("ranges", ranges, Sequence)
     n_queries, n_clusters = scores.shape
     for number, clusters in enumerate(ranges):
+        check_kind(f"ranges[{number}]", clusters, range)
         if clusters.step != 1 or clusters.start < 0 or clusters.stop > n_clusters:
             raise GTRError(f"ranges[{number}] must count clusters from 0 to {n_clusters} one by one, got {clusters}")
     if not serves("probe", scores.device):
@@ -162,7 +172,7 @@ def members_of(probed: Ragged, members: Ragged) -> Ragged:
     Raises:
         GTRError: Arguments of wrong types, shapes or ranges.
     """
-    device = probed.device
+    device = device_of("probed", probed, Ragged)
     check_ragged("members", members, device)
     check_ragged("probed", probed, device, upper=len(members))
     span = 1 + check_range("members.values", members.values, 2**31)

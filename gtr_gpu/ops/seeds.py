@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import reference
-from gtr_gpu.ops.checks import check_tensor
+from gtr_gpu.ops.checks import check_count, check_real, check_tensor, device_of
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import Argument, launch, scratch_bytes
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, offsets_from_lengths
@@ -79,8 +79,8 @@ def best_refined(
     Raises:
         GTRError: Arguments of wrong types, shapes or ranges.
     """
+    device = device_of("rough", rough, Tensor)
     shape = _check(rough, lexical, alive, mix, n, rough=True)
-    device = rough.device
     check_tensor("errors", errors, (shape[0],), (torch.float32,), device)
     check_tensor("queries", queries, (shape[0], None), (torch.float32,), device)
     check_tensor("features", features, (shape[1], queries.shape[1]), (torch.float32, torch.float16), device)
@@ -107,7 +107,7 @@ def _check(
     for name, scores, kind in given:
         if scores is None:
             continue
-        device = device or (scores.device if isinstance(scores, Tensor) else torch.device("cpu"))
+        device = device or device_of(name, scores, Tensor)
         check_tensor(name, scores, shape, (kind,), device)
         shape = (scores.shape[0], scores.shape[1])
     if device is None:
@@ -116,10 +116,8 @@ def _check(
     assert n_queries is not None and n_tables is not None
     if alive is not None:
         check_tensor("alive", alive, (n_tables,), (torch.bool,), device)
-    if n < 1:
-        raise GTRError(f"n must be at least 1, got {n}")
-    if not 0 <= mix <= 1:
-        raise GTRError(f"mix must be from 0 to 1, got {mix}")
+    check_count("n", n, 1)
+    check_real("mix", mix, 0, 1)
     if n_tables >= _MOST_TABLES:
         raise GTRError(f"semantic and lexical must have fewer than {_MOST_TABLES} columns, got {n_tables}")
     return n_queries, n_tables

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import reference
-from gtr_gpu.ops.checks import check_offsets, check_range, check_tensor
+from gtr_gpu.ops.checks import MOST_ITEMS, check_count, check_offsets, check_range, check_real, check_tensor, device_of
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import launch, scratch_bytes
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, offsets_from_lengths
@@ -121,7 +121,8 @@ def segment_softmax(values: Tensor, offsets: Tensor, temperature: float = 1.0) -
     Raises:
         GTRError: Arguments of wrong types or shapes, or `temperature` is not above 0.
     """
-    if not temperature > 0:
+    check_real("temperature", temperature)
+    if temperature <= 0:
         raise GTRError(f"temperature must be above 0, got {temperature}")
     _check_items(values, offsets)
     if not serves("segment_softmax", values.device):
@@ -181,15 +182,15 @@ def segment_top_k_ragged(values: Tensor, ids: Tensor, offsets: Tensor, k: int) -
 
 
 def _check_items(values: Tensor, offsets: Tensor, wide: bool = False) -> None:
+    device = device_of("offsets", offsets, Tensor)
     several = wide and isinstance(values, Tensor) and values.dim() == 2
-    check_tensor("values", values, (None, None) if several else (None,), _REALS, offsets.device)
+    check_tensor("values", values, (None, None) if several else (None,), _REALS, device)
     check_offsets("offsets", offsets, values.shape[0], values.device)
 
 
 def _check_scored(values: Tensor, ids: Tensor, offsets: Tensor, k: int) -> None:
-    if k < 1:
-        raise GTRError(f"k must be at least 1, got {k}")
-    check_tensor("values", values, (None,), (torch.float32,), offsets.device)
+    check_count("k", k, 1, MOST_ITEMS)
+    check_tensor("values", values, (None,), (torch.float32,), device_of("offsets", offsets, Tensor))
     check_tensor("ids", ids, (values.numel(),), (INDEX_DTYPE,), values.device)
     check_offsets("offsets", offsets, values.numel(), values.device)
     check_range("ids", ids, 2**31)

@@ -7,7 +7,15 @@ from torch import Tensor
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import reference
-from gtr_gpu.ops.checks import check_range, check_sparse, check_tensor
+from gtr_gpu.ops.checks import (
+    MOST_ITEMS,
+    check_count,
+    check_range,
+    check_rising,
+    check_sparse,
+    check_tensor,
+    device_of,
+)
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import launch, scratch_bytes
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, offsets_from_lengths
@@ -55,7 +63,7 @@ def sparse_top_m(
     Raises:
         GTRError: Arguments of wrong types, shapes or ranges.
     """
-    device = queries.device
+    device = device_of("queries", queries, SparseMatrix)
     _check(queries, rows, m, exclude, tie_break, max_tile, device)
     if not serves("sparse_top_m", device):
         return reference.sparse_top_m.sparse_top_m(queries, rows, m, exclude, tie_break, max_tile)
@@ -111,13 +119,17 @@ def _check(
     check_sparse("rows", rows, device)
     if queries.n_columns != rows.n_columns:
         raise GTRError(f"queries must have {rows.n_columns} columns like rows, got {queries.n_columns}")
-    for name, value, least in (("m", m, 0), ("max_tile", max_tile, 1)):
-        if value < least:
-            raise GTRError(f"{name} must be at least {least}, got {value}")
+    check_rising("queries.columns", queries.columns)
+    if rows is not queries:
+        check_rising("rows.columns", rows.columns)
+    check_count("m", m, 0, MOST_ITEMS)
+    check_count("max_tile", max_tile, 1)
     if exclude is not None:
         check_tensor("exclude", exclude, (queries.shape[0],), (torch.int64,), device)
         check_range("exclude", exclude, rows.shape[0], lower=-1)
     if tie_break is not None:
+        if not isinstance(tie_break, tuple) or len(tie_break) != 2:
+            raise GTRError(f"tie_break must be a pair of tensors, got {type(tie_break).__name__}")
         floats = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
         check_tensor("tie_break[0]", tie_break[0], (queries.shape[0], None), floats, device)
         check_tensor("tie_break[1]", tie_break[1], (rows.shape[0], tie_break[0].shape[1]), floats, device)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import reference
-from gtr_gpu.ops.checks import check_range, check_tensor
+from gtr_gpu.ops.checks import MOST_ITEMS, check_count, check_range, check_tensor, device_of
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import launch, scratch_bytes
 from gtr_gpu.ragged import INDEX_DTYPE
@@ -44,12 +43,11 @@ def dense_top_m(
     Raises:
         GTRError: Arguments of wrong types, shapes or ranges.
     """
-    device = queries.device
+    device = device_of("queries", queries, Tensor)
     check_tensor("queries", queries, (None, None), _FEATURES, device)
     check_tensor("rows", rows, (None, queries.shape[1]), _FEATURES, device)
-    for name, value, least in (("m", m, 0), ("max_tile", max_tile, 1)):
-        if value < least:
-            raise GTRError(f"{name} must be at least {least}, got {value}")
+    check_count("m", m, 0, MOST_ITEMS)
+    check_count("max_tile", max_tile, 1)
     n_queries, n_rows = queries.shape[0], rows.shape[0]
     if exclude is not None:
         check_tensor("exclude", exclude, (n_queries,), (torch.int64,), device)
@@ -95,7 +93,7 @@ def merge_top_m(ids: Tensor, scores: Tensor, more_ids: Tensor, more_scores: Tens
     Raises:
         GTRError: Arguments of wrong types or shapes.
     """
-    device = ids.device
+    device = device_of("ids", ids, Tensor)
     check_tensor("ids", ids, (None, None), (INDEX_DTYPE,), device)
     check_tensor("scores", scores, tuple(ids.shape), (torch.float32,), device)
     check_tensor("more_ids", more_ids, (ids.shape[0], None), (INDEX_DTYPE, torch.int64), device)

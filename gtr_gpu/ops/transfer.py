@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import reference
-from gtr_gpu.ops.checks import check_ragged, check_sparse, check_tensor
+from gtr_gpu.ops.checks import check_ragged, check_real, check_sparse, check_tensor, device_of
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import launch, scratch_bytes
 from gtr_gpu.ops.types import Transfer
@@ -74,8 +74,11 @@ def similarity_transfer(candidates: Ragged, gather: Callable[[Tensor], Tensor], 
     Raises:
         GTRError: Arguments of wrong types or shapes.
     """
-    device = candidates.device
+    device = device_of("candidates", candidates, Ragged)
     check_ragged("candidates", candidates, device)
+    if not callable(gather):
+        raise GTRError(f"gather must be a function, got {type(gather).__name__}")
+    check_real("floor", floor)
     if not serves("similarity_transfer", device):
         return reference.transfer.similarity_transfer(candidates, gather, floor)
     starts = candidates.offsets.tolist()
@@ -141,7 +144,7 @@ def widen(candidates: Ragged, graph: SparseMatrix) -> Ragged:
 
 def _check(candidates: Ragged, graph: SparseMatrix) -> torch.device:
     """Checks all but that candidates rise; gives their device."""
-    device = candidates.device
+    device = device_of("candidates", candidates, Ragged)
     check_ragged("candidates", candidates, device)
     check_sparse("graph", graph, device)
     if len(graph.columns) != graph.n_columns:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import reference
-from gtr_gpu.ops.checks import check_ragged, check_range
+from gtr_gpu.ops.checks import check_kind, check_ragged, check_range, device_of
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import launch, scratch_bytes
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, offsets_from_lengths
@@ -34,14 +34,17 @@ def union(batches: Sequence[Ragged]) -> Ragged:
     Raises:
         GTRError: There is no batch, their numbers of rows differ, or they have wrong types, shapes or ranges.
     """
-    sizes = {len(batch) for batch in batches}
-    if len(sizes) != 1:
-        raise GTRError(f"union needs batches of one number of rows, got {sorted(sizes) or 'no batch'}")
-    device = batches[0].device
+    check_kind("batches", batches, Sequence)
+    if not batches:
+        raise GTRError("batches must hold at least one batch, got none")
+    device = device_of("batches[0]", batches[0], Ragged)
     span = 0
     for number, batch in enumerate(batches):
         check_ragged(f"batches[{number}]", batch, device)
         span = max(span, 1 + check_range(f"batches[{number}].values", batch.values, 2**31))
+    sizes = {len(batch) for batch in batches}
+    if len(sizes) != 1:
+        raise GTRError(f"batches must have one number of rows, got {sorted(sizes)}")
     if not serves("union", device) or span > MAPPED_IDS:
         return reference.union.union(batches)
     ids = batches[0].values if len(batches) == 1 else torch.cat([batch.values for batch in batches])

@@ -54,7 +54,7 @@ def test_threads_change_nothing():
 
 def test_wrong_arguments_are_named(device):
     one = Ragged.from_rows([[1]]).to(device)
-    with pytest.raises(GTRError, match="one number of rows, got no batch"):
+    with pytest.raises(GTRError, match="at least one batch, got none"):
         union([])
     with pytest.raises(GTRError, match=r"one number of rows, got \[0, 1\]"):
         union([Ragged.from_rows([]).to(device), one])

@@ -48,3 +48,10 @@ def _strides(damping: float) -> Iterator[float]:
     while True:
         stride = 1 / (1 - damping**2 / 4 * stride)
         yield stride
+
+
+def joins_queries(transfer: Transfer) -> bool:
+    """Whether an entry of W joins candidates of two queries, or a number that is no candidate's."""
+    offsets, columns = transfer.offsets, transfer.weights.columns.values
+    query = torch.repeat_interleave(offsets.diff())[transfer.weights.row_ids()]
+    return bool(((columns < offsets[query]) | (columns >= offsets[query + 1])).any())
