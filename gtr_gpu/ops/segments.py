@@ -149,7 +149,8 @@ def segment_top_k(values: Tensor, ids: Tensor, offsets: Tensor, k: int) -> tuple
     Raises:
         GTRError: Arguments of wrong types or shapes, or `k` is below 1.
     """
-    _check_scored(values, ids, offsets, k)
+    check_count("k", k, 1, MOST_ITEMS)
+    _check_scored(values, ids, offsets)
     if not serves("segment_top_k", values.device):
         return reference.segments.segment_top_k(values, ids, offsets, k)
     shape, device = (offsets.numel() - 1, k), values.device
@@ -170,7 +171,8 @@ def segment_top_k_ragged(values: Tensor, ids: Tensor, offsets: Tensor, k: int) -
     Raises:
         GTRError: Arguments of wrong types or shapes, or `k` is below 1.
     """
-    _check_scored(values, ids, offsets, k)
+    check_count("k", k, 1)
+    _check_scored(values, ids, offsets)
     if not serves("segment_top_k_ragged", values.device):
         return reference.segments.segment_top_k_ragged(values, ids, offsets, k)
     kept_offsets = offsets_from_lengths(offsets.diff().clamp_max_(k))
@@ -188,8 +190,7 @@ def _check_items(values: Tensor, offsets: Tensor, wide: bool = False) -> None:
     check_offsets("offsets", offsets, values.shape[0], values.device)
 
 
-def _check_scored(values: Tensor, ids: Tensor, offsets: Tensor, k: int) -> None:
-    check_count("k", k, 1, MOST_ITEMS)
+def _check_scored(values: Tensor, ids: Tensor, offsets: Tensor) -> None:
     check_tensor("values", values, (None,), (torch.float32,), device_of("offsets", offsets, Tensor))
     check_tensor("ids", ids, (values.numel(),), (INDEX_DTYPE,), values.device)
     check_offsets("offsets", offsets, values.numel(), values.device)
