@@ -53,6 +53,8 @@ def personalized_pagerank(
         GTRError: Arguments of wrong types, shapes or ranges.
     """
     check_real("damping", damping, 0, 1)
+    if damping == 1:
+        raise GTRError("damping must be below 1, got 1")
     check_real("tolerance", tolerance, 0)
     check_count("max_iterations", max_iterations, 0)
     device = device_of("personalization", personalization, Tensor)

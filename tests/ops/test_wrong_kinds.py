@@ -143,6 +143,11 @@ def test_numbers_below_their_range(name: str, key: str) -> None:
         call(name, **{key: -0.5})
 
 
+def test_a_walk_that_never_starts_anew() -> None:
+    with pytest.raises(GTRError, match="damping must be below 1, got 1"):
+        call("personalized_pagerank", damping=1.0)
+
+
 @pytest.mark.parametrize(("name", "key"), COUNTS + REALS)
 def test_numbers_of_numpy_are_taken(name: str, key: str) -> None:
     value = proper()[name][key]
