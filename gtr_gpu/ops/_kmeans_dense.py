@@ -25,9 +25,8 @@ _FAR = 4.0
 _COLUMNS = 128
 # With fewer clusters, products are not what most of the time goes into.
 _WORTH_HALVING = 32
-# Sums of all clusters that stay near a core's second-level cache, and columns for a thread at least.
+# Sums of all clusters that stay in a core's second-level cache.
 _CACHED_SUMS = 1 << 16
-_LEAST_COLUMNS = 32
 
 
 def nearest(rows: Tensor, centroids: Tensor, distances: Tensor | None) -> Tensor:
@@ -103,15 +102,16 @@ def update(rows: Tensor, labels: Tensor, n_clusters: int, block_rows: int) -> tu
     counts = torch.stack([torch.bincount(own, minlength=n_clusters) for own in labels])
     sums = torch.zeros((n_starts, n_clusters, dim), dtype=torch.float64, device=labels.device)
     kind, on_cpu = _SUFFIXES[rows.dtype], labels.device.type == "cpu"
-    columns = _columns_together(dim, n_bins) if on_cpu else 0
-    if columns:
+    if on_cpu and sums.numel() <= _CACHED_SUMS:
         for start in range(0, n_rows, block_rows):
-            block = torch.zeros_like(sums) if start else sums
             size = min(block_rows, n_rows - start)
-            places = (size, n_starts, n_rows, n_clusters, dim, columns)
-            launch(f"add_rows_{kind}", -(-dim // columns), [rows[start:], labels.view(-1)[start:], *places, block])
-            if start:
-                sums += block
+            parts = sums.new_empty((-(-size // _TILE_ROWS), *sums.shape))
+            places = (size, _TILE_ROWS, n_starts, n_rows, n_clusters, dim)
+            launch(f"add_rows_{kind}", parts.shape[0], [rows[start:], labels.view(-1)[start:], *places, parts])
+            block = parts[0]
+            for part in parts[1:]:
+                block += part
+            sums += block
         return sums, counts.double()
     members = torch.argsort(labels, dim=1, stable=True).to(INDEX_DTYPE)
     columns = max(dim, 1) if on_cpu else _COLUMNS
@@ -123,11 +123,3 @@ def update(rows: Tensor, labels: Tensor, n_clusters: int, block_rows: int) -> tu
         scratch_bytes((columns, 8)),
     )
     return sums, counts.double()
-
-
-def _columns_together(dim: int, n_bins: int) -> int:
-    """How many columns a CPU's thread sums for all clusters at once; 0 where so many clusters leave its cache."""
-    share = -(-dim // torch.get_num_threads())
-    cached = _CACHED_SUMS // max(n_bins, 1)
-    columns = min(max(share, _LEAST_COLUMNS), cached)
-    return -(-columns // _LEAST_COLUMNS) * _LEAST_COLUMNS if cached >= _LEAST_COLUMNS else 0

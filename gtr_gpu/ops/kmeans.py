@@ -108,7 +108,7 @@ def distances_to(rows: Rows, centroids: Tensor, labels: Tensor) -> Tensor:
 
 @operation(*_kmeans_dense.UPDATE_KERNELS, *_kmeans_sparse.UPDATE_KERNELS)
 def update(rows: Rows, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
-    """Sums the rows of each cluster, in float64 and in the order of the rows.
+    """Sums the rows of each cluster, in float64 and in an order that depends on nothing else.
 
     Blocks of 65,536 rows are summed each on their own and then added in their order, so that a caller who adds up such
     blocks elsewhere gets the same numbers. There are no atomics.

@@ -198,7 +198,7 @@ def test_dense_ties_far_rows_and_equal_rows(device):
 
 
 @pytest.mark.parametrize(
-    ("n", "d", "n_clusters"), [(ops.SUM_BLOCK + 900, 37, 6), (ops.SUM_BLOCK + 900, 37, 2500), (75, 3, 1100)]
+    ("n", "d", "n_clusters"), [(ops.SUM_BLOCK + 900, 37, 6), (ops.SUM_BLOCK + 900, 37, 2500), (75, 30, 1100)]
 )
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.float16])
 def test_dense_sums_of_few_clusters_and_many(device, n, d, n_clusters, dtype):

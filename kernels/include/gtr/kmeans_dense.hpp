@@ -162,17 +162,19 @@ GTR_FN void row_sums(Team& team, i64 item, const T* rows, const i64* offsets, co
             block_rows, sums + bin * dim);
 }
 
-// The sums of all clusters, from `low` up to `high` of their columns, by reading the rows as they lie: for few clusters,
-// whose sums stay in a cache. Adds to `sums`.
+// The sums of all clusters over some rows, which are read as they lie: for few clusters, whose sums stay in a cache.
+// Labels of another start are `apart` further on.
 template <class T, class Team>
 GTR_FN void add_rows(Team& team, const T* rows, const i32* labels, i64 n_rows, i64 n_starts, i64 apart, i64 n_clusters,
-                     i64 dim, i64 low, i64 high, f64* sums) {
+                     i64 dim, f64* sums) {
+    team.each(n_starts * n_clusters * dim, [&](i64 i) { sums[i] = 0; });
+    team.sync();
     // Each column stays with one thread throughout.
     for (i64 row = 0; row < n_rows; ++row) {
-        const T* own = rows + row * dim + low;
+        const T* own = rows + row * dim;
         for (i64 start = 0; start < n_starts; ++start) {
-            f64* sum = sums + (start * n_clusters + labels[start * apart + row]) * dim + low;
-            team.each(high - low, [&](i64 i) { sum[i] += to_f64(own[i]); });
+            f64* sum = sums + (start * n_clusters + labels[start * apart + row]) * dim;
+            team.each(dim, [&](i64 i) { sum[i] += to_f64(own[i]); });
         }
     }
 }
@@ -244,26 +246,30 @@ GTR_ENTRY(row_sums_f16, Block, const f16* rows, const i64* offsets, const i32* m
     row_sums(team, item, rows, offsets, members, dim, columns, n_parts, block_rows, sums);
 GTR_END
 
-GTR_ENTRY(add_rows_f32, Block, const f32* rows, const i32* labels, i64 n_rows, i64 n_starts, i64 apart, i64 n_clusters,
-          i64 dim, i64 columns, f64* sums)
-    add_rows(team, rows, labels, n_rows, n_starts, apart, n_clusters, dim, item * columns,
-             min((item + 1) * columns, dim), sums);
+GTR_ENTRY(add_rows_f32, Block, const f32* rows, const i32* labels, i64 n_rows, i64 together, i64 n_starts, i64 apart,
+          i64 n_clusters, i64 dim, f64* sums)
+    const i64 first = item * together;
+    add_rows(team, rows + first * dim, labels + first, min(together, n_rows - first), n_starts, apart, n_clusters, dim,
+             sums + item * n_starts * n_clusters * dim);
 GTR_END
 
-GTR_ENTRY(add_rows_f64, Block, const f64* rows, const i32* labels, i64 n_rows, i64 n_starts, i64 apart, i64 n_clusters,
-          i64 dim, i64 columns, f64* sums)
-    add_rows(team, rows, labels, n_rows, n_starts, apart, n_clusters, dim, item * columns,
-             min((item + 1) * columns, dim), sums);
+GTR_ENTRY(add_rows_f64, Block, const f64* rows, const i32* labels, i64 n_rows, i64 together, i64 n_starts, i64 apart,
+          i64 n_clusters, i64 dim, f64* sums)
+    const i64 first = item * together;
+    add_rows(team, rows + first * dim, labels + first, min(together, n_rows - first), n_starts, apart, n_clusters, dim,
+             sums + item * n_starts * n_clusters * dim);
 GTR_END
 
-GTR_ENTRY(add_rows_bf16, Block, const bf16* rows, const i32* labels, i64 n_rows, i64 n_starts, i64 apart, i64 n_clusters,
-          i64 dim, i64 columns, f64* sums)
-    add_rows(team, rows, labels, n_rows, n_starts, apart, n_clusters, dim, item * columns,
-             min((item + 1) * columns, dim), sums);
+GTR_ENTRY(add_rows_bf16, Block, const bf16* rows, const i32* labels, i64 n_rows, i64 together, i64 n_starts, i64 apart,
+          i64 n_clusters, i64 dim, f64* sums)
+    const i64 first = item * together;
+    add_rows(team, rows + first * dim, labels + first, min(together, n_rows - first), n_starts, apart, n_clusters, dim,
+             sums + item * n_starts * n_clusters * dim);
 GTR_END
 
-GTR_ENTRY(add_rows_f16, Block, const f16* rows, const i32* labels, i64 n_rows, i64 n_starts, i64 apart, i64 n_clusters,
-          i64 dim, i64 columns, f64* sums)
-    add_rows(team, rows, labels, n_rows, n_starts, apart, n_clusters, dim, item * columns,
-             min((item + 1) * columns, dim), sums);
+GTR_ENTRY(add_rows_f16, Block, const f16* rows, const i32* labels, i64 n_rows, i64 together, i64 n_starts, i64 apart,
+          i64 n_clusters, i64 dim, f64* sums)
+    const i64 first = item * together;
+    add_rows(team, rows + first * dim, labels + first, min(together, n_rows - first), n_starts, apart, n_clusters, dim,
+             sums + item * n_starts * n_clusters * dim);
 GTR_END
