@@ -30,6 +30,7 @@ from gtr_gpu.clustering import kmeans
 from gtr_gpu.coarse import find_candidates
 from gtr_gpu.config import MODALITIES, Config
 from gtr_gpu.features.heuristic import count_queries, stop_words_of, tfidf
+from gtr_gpu.features.stems import stem_of
 from gtr_gpu.features.tokens import terms
 from gtr_gpu.fine import personalize, rank
 from gtr_gpu.index import GTRIndex
@@ -85,13 +86,14 @@ class Corpus:
             vectors, _ = index.encoder.encode_queries(queries)
             self.fields = [heuristic_fields(table, self.config) for table in index]
         words = stop_words_of(self.config.spacy_model)
-        counted = count_queries(queries, self.snapshot.vocabulary, self.config.numbers, words)  # type: ignore[arg-type]
+        self.stem = stem_of(self.config.stemming, self.config.spacy_model)
+        counted = count_queries(queries, self.snapshot.vocabulary, self.config.numbers, words, self.stem)  # type: ignore[arg-type]
         structural = torch.zeros(len(queries), self.snapshot.clusters.mean.numel())
         self.questions = QueryFeatures(vectors, structural, counted)
 
     def words_of(self, text: str) -> list[str]:
         """The terms of a text, as the index counts them."""
-        return terms(text, self.config.numbers)  # type: ignore[arg-type]
+        return self.stem(terms(text, self.config.numbers))  # type: ignore[arg-type]
 
 
 def count_stage(corpus: Corpus) -> Iterator[Row]:

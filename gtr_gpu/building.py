@@ -19,6 +19,7 @@ from gtr_gpu.features.encoding_cache import EncodingCache
 from gtr_gpu.features.evidence import EVIDENCE_KINDS, evidence
 from gtr_gpu.features.heuristic import TermCounts, Vocabulary, count_terms
 from gtr_gpu.features.semantic import Encoder
+from gtr_gpu.features.stems import stem_of
 from gtr_gpu.features.structural import StructuralFeaturizer
 from gtr_gpu.features.tokens import Numbers
 from gtr_gpu.hypergraph import join
@@ -162,13 +163,14 @@ class Featurizer:
         """The features of all tables of a store, in order."""
         n_known = len(self._vocabulary)
         structural, terms, kinds = [], [], []
+        stem = stem_of(self._config.stemming, self._config.spacy_model)
         with progress.stage("Counting words and parts of speech", len(store)) as stage:
             # Here and not earlier, so that a spaCy pipeline's loading is seen as work.
             self._structural = self._structural or self._load_structural()
             for tables in _chunks(store):
                 structural.append(self._structural.features([structural_text(t, self._config) for t in tables]))
                 fields = (heuristic_fields(table, self._config) for table in tables)
-                terms.append(count_terms(fields, self._vocabulary, cast(Numbers, self._config.numbers)))
+                terms.append(count_terms(fields, self._vocabulary, cast(Numbers, self._config.numbers), stem))
                 kinds.append(evidence(tables, self._config))
                 stage.advance(len(tables))
         semantic = []

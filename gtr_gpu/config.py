@@ -79,6 +79,13 @@ class Config:
         choices=("fold", "short", "keep"),
     )
 
+    stemming: str = _knob(
+        "auto",
+        "build",
+        "whether words are reduced to stems: `auto` by the rules of the spaCy model's language",
+        choices=("auto", "none"),
+    )
+
     sublinear: bool = _knob(True, "build", "whether TF-IDF counts a repeated word 1 + ln(count) times")
 
     # Clusters and hypergraph
@@ -219,18 +226,21 @@ class Config:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Config:
-        """The inverse of `to_json`; knobs that are missing take their defaults.
+        """The inverse of `to_json`; knobs that are missing take what there was before them, or their defaults.
 
         Raises:
             GTRError: An unknown knob or a value out of its range.
         """
-        return cls().override({k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
+        return cls().override(_BEFORE | {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()})
 
 
 KNOBS: dict[str, Knob] = {f.name: f.metadata["knob"] for f in dataclasses.fields(Config)}
 _TYPES: dict[str, type] = {f.name: type(f.default) for f in dataclasses.fields(Config)}
 _ITEM_TYPES: dict[str, type] = {"modalities": str, "edge_kinds": str, "keep": int}
 _TOO_LARGE = 1 << 62
+
+# What indexes did that were written before there was a knob for it, where the knob's default is another.
+_BEFORE: dict[str, Value] = {"stemming": "none"}
 
 PRESETS: dict[str, dict[str, Value]] = {
     "default": {},
@@ -239,6 +249,7 @@ PRESETS: dict[str, dict[str, Value]] = {
         "encode_rows": False,
         "structural_features": "paper",
         "standardize": False,
+        "stemming": "none",
         "sublinear": False,
         "n_clusters": 10,
         "kmeans_starts": 10,

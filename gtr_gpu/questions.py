@@ -14,6 +14,7 @@ from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError
 from gtr_gpu.features.heuristic import count_queries, stop_words_of
 from gtr_gpu.features.semantic import Encoder
+from gtr_gpu.features.stems import stem_of
 from gtr_gpu.features.structural import StructuralFeaturizer
 from gtr_gpu.features.tokens import Numbers
 from gtr_gpu.ragged import SparseMatrix
@@ -76,7 +77,8 @@ class QuestionReader:
         texts = [" ".join(parts[: config.max_query_words]) for parts in words]
         semantic, cut = encoder.encode_queries(texts)
         skipped = stop_words_of(config.spacy_model) if config.stop_words == "auto" else frozenset()
-        terms = count_queries(texts, snapshot.vocabulary, cast(Numbers, config.numbers), skipped)
+        stem = stem_of(config.stemming, config.spacy_model)
+        terms = count_queries(texts, snapshot.vocabulary, cast(Numbers, config.numbers), skipped, stem)
         structural = None
         if clusters and config.query_features == "native" and "structural" in config.modalities:
             structural = self._featurizer(config, snapshot).features(texts)

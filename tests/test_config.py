@@ -68,8 +68,12 @@ def test_searching_as_takes_search_knobs_only(build, search):
 
 
 def test_missing_knobs_take_their_defaults():
-    assert Config.from_json({}) == Config() == Config.preset("default")
-    assert Config.from_json({"damping": 0.3}) == Config(damping=0.3)
+    assert Config() == Config.preset("default")
+    assert Config.from_json({"damping": 0.3, "stemming": "auto"}) == Config(damping=0.3)
+
+
+def test_knobs_that_an_older_index_lacks_are_what_it_did():
+    assert Config.from_json({"damping": 0.3}) == Config(damping=0.3, stemming="none")
 
 
 def test_every_knob_is_described_and_has_a_default_in_its_range():

@@ -18,6 +18,7 @@ from gtr_gpu.clustering import kmeans
 from gtr_gpu.coarse import find_candidates
 from gtr_gpu.config import Config
 from gtr_gpu.features.heuristic import count_queries, tfidf
+from gtr_gpu.features.stems import stem_of
 from gtr_gpu.features.tokens import terms
 from gtr_gpu.fine import personalize, rank
 from gtr_gpu.index import GTRIndex
@@ -40,16 +41,17 @@ class Corpus:
         self.queries = queries
         self.snapshot = index._snapshot
         self.segment = self.snapshot.segments[0]
-        self.words = [
-            [word for text in heuristic_fields(table, index.config) for word in terms(text)] for table in index
-        ]
+        self.words = [self.words_of("\n".join(heuristic_fields(table, index.config))) for table in index]
         vectorizer = CountVectorizer(analyzer=lambda words: words, vocabulary=self.snapshot.vocabulary.ids)
         self.counts = vectorizer.fit_transform(self.words)
         semantic, _ = index.encoder.encode_queries(queries)
-        query_terms = count_queries(queries, self.snapshot.vocabulary)
+        query_terms = count_queries(queries, self.snapshot.vocabulary, stem=stem_of("auto", "auto"))
         self.features = QueryFeatures(
             semantic, torch.zeros(len(queries), self.segment.structural.shape[1]), query_terms
         )
+
+    def words_of(self, text):
+        return stem_of("auto", "auto")(terms(text))
 
 
 @pytest.fixture(scope="module", params=["made", "tabfact", "wtq"])
@@ -116,7 +118,7 @@ def test_bm25_is_that_of_bm25s(corpus):
     retriever = bm25s.BM25(method="lucene", k1=1.2, b=0.75, dtype="float64")
     retriever.index(corpus.words, show_progress=False)
     for row, query in enumerate(corpus.queries):
-        known = [word for word in terms(query) if word in corpus.snapshot.vocabulary]
+        known = [word for word in corpus.words_of(query) if word in corpus.snapshot.vocabulary]
         expected = retriever.get_scores(known) if known else np.zeros(N_TABLES)
         np.testing.assert_allclose(found[row], expected, rtol=1e-5, atol=1e-5)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from gtr_gpu.features.language import language_of
+from gtr_gpu.features.stems import Stem
 from gtr_gpu.features.tokens import Numbers, terms
 from gtr_gpu.ops.lexical import term_counts
 from gtr_gpu.ragged import INDEX_DTYPE, OFFSET_DTYPE, Ragged, SparseMatrix, stack_sparse
 
 # Tokens that are counted at once; bounds the memory of a count to some hundred megabytes whatever the corpus.
 _BLOCK_TOKENS = 1 << 22
-# spaCy's names of pipelines begin with the code of a language.
-_LANGUAGE = re.compile(r"blank:(?P<blank>[a-z]{2,3})|(?P<named>[a-z]{2,3})_\w+")
 
 
 class Vocabulary:
@@ -86,13 +85,16 @@ class TermCounts:
         return Ragged.from_lengths(self.counts.columns.values[in_cells], lengths)
 
 
-def count_terms(fields: Iterable[tuple[str, str]], vocabulary: Vocabulary, numbers: Numbers = "short") -> TermCounts:
+def count_terms(
+    fields: Iterable[tuple[str, str]], vocabulary: Vocabulary, numbers: Numbers = "short", stem: Stem = list
+) -> TermCounts:
     """Counts the terms of tables, one pass over each text.
 
     Args:
         fields: Each table's schema text (caption, description, header) and its cells' text.
         vocabulary: The numbering of terms; new terms are added to it.
         numbers: What numbers become; see `tokens.terms`.
+        stem: What makes stems of words, see `stems.stem_of`.
     """
     tokens, schema_lengths, all_lengths = array("i"), array("q"), array("q")
     blocks: list[tuple[SparseMatrix, Tensor]] = []
@@ -106,7 +108,7 @@ def count_terms(fields: Iterable[tuple[str, str]], vocabulary: Vocabulary, numbe
             del buffer[:]
 
     for schema_text, cell_text in fields:
-        schema_ids, cell_ids = vocabulary.add(terms(schema_text, numbers)), vocabulary.add(terms(cell_text, numbers))
+        schema_ids, cell_ids = (vocabulary.add(stem(terms(text, numbers))) for text in (schema_text, cell_text))
         tokens.extend(schema_ids)
         tokens.extend(cell_ids)
         schema_lengths.append(len(schema_ids))
@@ -123,6 +125,7 @@ def count_queries(
     vocabulary: Vocabulary,
     numbers: Numbers = "short",
     stop_words: frozenset[str] = frozenset(),
+    stem: Stem = list,
 ) -> SparseMatrix:
     """Counts the known terms of questions.
 
@@ -136,7 +139,7 @@ def count_queries(
     for query in queries:
         words = terms(query, numbers)
         words = [word for word in words if word not in stop_words] or words
-        found.append(vocabulary.known(words))
+        found.append(vocabulary.known(stem(words)))
     counts, _ = term_counts(Ragged.from_rows(found), len(vocabulary))
     return counts
 
@@ -148,11 +151,11 @@ def stop_words_of(spacy_model: str) -> frozenset[str]:
     Args:
         spacy_model: `auto`, which is English, a pipeline's name such as `de_core_news_sm`, or `blank:de`.
     """
-    code = _LANGUAGE.fullmatch("blank:en" if spacy_model == "auto" else spacy_model)
+    code = language_of(spacy_model)
     if not code:
         return frozenset()
     try:
-        words: set[str] = importlib.import_module(f"spacy.lang.{code['blank'] or code['named']}.stop_words").STOP_WORDS
+        words: set[str] = importlib.import_module(f"spacy.lang.{code}.stop_words").STOP_WORDS
     except ModuleNotFoundError:
         return frozenset()
     return frozenset(word for phrase in words for word in terms(phrase))
