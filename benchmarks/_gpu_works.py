@@ -10,7 +10,20 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gtr_gpu.ops import counts, kmeans, lexical, pagerank, seeds, segments, top_m, transfer
+from gtr_gpu.ops import (
+    counts,
+    halves,
+    kmeans,
+    lexical,
+    pagerank,
+    representative,
+    seeds,
+    segments,
+    sparse_top_m,
+    top_m,
+    transfer,
+    union,
+)
 from gtr_gpu.ops.types import Transfer
 from gtr_gpu.ragged import Ragged, SparseMatrix
 
@@ -116,13 +129,31 @@ class Data:
         lengths = torch.full((self.queries,), 8)
         return lexical.term_counts(Ragged.from_lengths(terms, lengths).to(self.device), self.terms)[0]
 
+    @cached_property
+    def words(self) -> SparseMatrix:
+        """The documents as unit rows of weights, without the columns that more than a tenth of them have."""
+        counted, _ = lexical.term_counts(self.documents, self.terms)
+        columns = counted.columns.values.long()
+        rare = (torch.bincount(columns, minlength=self.terms) * 10 <= self.nodes)[columns]
+        shape = (self.nodes, self.terms)
+        weights = counted.weights[rare].float()
+        return SparseMatrix.from_entries(counted.row_ids()[rare], columns[rare], weights, shape).normalized()
+
+    @cached_property
+    def clusters(self) -> Ragged:
+        """Typical nodes of 64 clusters."""
+        return self.some(64, 50)
+
 
 def works(device: torch.device, scale: float) -> Iterator[Work]:
     """All works, one after the other; memory of one is given back before the next."""
     data = Data(device, scale)
     yield from _walks(data)
     yield from _products(data)
+    yield from _sparse(data)
+    yield from _clusters(data)
     yield from _segments(data)
+    yield from _best(data)
     yield from _texts(data)
 
 
@@ -176,6 +207,8 @@ def _products(data: Data) -> Iterator[Work]:
         labels, _ = kmeans.assign(features, centroids)
         assign = lambda centroids=centroids: kmeans.assign(features, centroids)[1]  # noqa: E731
         yield Work("assign", sizes, assign, (features, centroids), flops)
+        label = lambda centroids=centroids: kmeans.nearest(features, centroids)  # noqa: E731
+        yield Work("nearest", sizes, label, (features, centroids), flops)
         update = lambda labels=labels, c=centroids: kmeans.update(features, labels, len(c))  # noqa: E731
         yield Work("update", sizes, update, (features, labels))
         distances = lambda c=centroids, labels=labels: kmeans.distances_to(features, c, labels)  # noqa: E731
@@ -196,10 +229,67 @@ def _segments(data: Data) -> Iterator[Work]:
     wide = data.features, torch.arange(0, data.nodes + 1, max(1, data.nodes // 500), device=data.device)
     wide = (wide[0][: int(wide[1][-1])], wide[1])
     yield Work("segment_sum", f"{len(wide[1]) - 1} segments of rows of 384", lambda: segments.segment_sum(*wide), wide)
+
+
+def _best(data: Data) -> Iterator[Work]:
     cosines = data.questions @ data.features.T
     other = cosines.flip(0).clamp(min=0)
+    sizes = f"200 of {data.nodes:,} for {data.queries} queries"
     best = lambda: seeds.best_mixed(cosines, other, None, 0.5, 200)  # noqa: E731
-    yield Work("best_mixed", f"200 of {data.nodes:,} for {data.queries} queries", best, (cosines, other))
+    yield Work("best_mixed", sizes, best, (cosines, other))
+    halved = halves.halve(data.features)
+    rough = torch.empty(cosines.shape, dtype=torch.bfloat16, device=data.device)
+    product = 2 * cosines.numel() * data.features.shape[1]
+    multiply = lambda: halves.halved_products(data.questions, halved, rough)  # noqa: E731
+    given = (data.questions, halved.rows, rough)
+    yield Work(
+        "halved_products", f"{sizes.partition('for ')[2]}, {data.nodes:,} rows, bfloat16", multiply, given, product
+    )
+    errors = multiply()
+
+    def refined() -> object:
+        return seeds.best_refined(rough, errors, data.questions, data.features, other, None, 0.5, 200)
+
+    yield Work("best_refined", sizes, refined, (rough, other, data.questions))
+
+
+def _sparse(data: Data) -> Iterator[Work]:
+    """Sparse rows; the limit counts each product of an entry."""
+    rows = data.words
+    sizes = f"{data.nodes:,} rows of {rows.weights.numel():,} entries"
+    pairs = int(rows.columns.values.bincount().double().square().sum())
+    top = lambda: sparse_top_m.sparse_top_m(rows, rows, 3)[1]  # noqa: E731
+    yield Work("sparse_top_m", f"{sizes}, the best 3", top, rows, 2 * pairs)
+    labels = torch.arange(data.nodes, dtype=torch.int32, device=data.device) % 64
+    sums, members = kmeans.update(rows, labels, 64)
+    centroids = (sums / members[:, None]).float()
+    by_column = centroids.T.contiguous()
+    sizes, product = f"{sizes}, K = 64", 2 * 64 * rows.weights.numel()
+    assign = lambda: kmeans.assign(rows, centroids)[1]  # noqa: E731
+    yield Work("assign", sizes, assign, (rows, centroids), product)
+    yield Work("nearest", sizes, lambda: kmeans.nearest(rows, centroids), (rows, centroids), product)
+    yield Work("update", sizes, lambda: kmeans.update(rows, labels, 64), (rows, labels))
+    multiply = lambda: kmeans.sparse_product(rows, by_column)  # noqa: E731
+    yield Work("sparse_product", sizes, multiply, (rows, by_column), product)
+
+
+def _clusters(data: Data) -> Iterator[Work]:
+    typical, questions, features = data.clusters, data.questions, data.features
+    sizes = f"{len(questions)} queries, {len(typical)} clusters of {typical.values.numel() // len(typical)}"
+    product = 2 * features.shape[1] * len(questions) * typical.values.numel()
+    score = lambda: representative.cluster_scores(questions, features, typical)  # noqa: E731
+    yield Work("cluster_scores", sizes, score, (questions, features[typical.values.long()]), product)
+    scores = score()
+    probe = lambda: representative.probe(scores, [range(len(typical))], 8)  # noqa: E731
+    yield Work("probe", f"8 of {len(typical)} clusters for {len(scores)} queries", probe, scores)
+    members, found = data.chosen, probe()
+    probed = Ragged(found.values % len(members), found.offsets)
+    read = members.select(probed.values).values
+    sizes = f"{len(probed)} queries, {read.numel():,} tables of their clusters"
+    yield Work("members_of", sizes, lambda: representative.members_of(probed, members), read)
+    other = data.some(len(members), data.candidates // 2)
+    sizes = f"{len(members)} queries, {data.candidates:,} and {data.candidates // 2:,} tables"
+    yield Work("union", sizes, lambda: union.union([members, other]), (members, other))
 
 
 def _texts(data: Data) -> Iterator[Work]:

@@ -160,7 +160,7 @@ def row_of(work: Work, other: Work, device: torch.device, runs: int, limits: dic
         "ms": round(time_ms, 4),
         "spread": round(spread, 3),
         "cpu_ms": round(cpu_ms, 2),
-        "limit_ms": round(limit_ms, 4),
+        "limit_ms": round(limit_ms, 7),
         "times_the_limit": round(time_ms / limit_ms, 2),
         "difference": apart,
         "agrees": apart <= work.within,

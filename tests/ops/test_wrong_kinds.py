@@ -53,6 +53,7 @@ def proper() -> dict[str, dict[str, Any]]:
             **{"ids": ids[:, None], "scores": items[:, None]},
             **{"more_ids": ids[:, None] + 3, "more_scores": items[:, None]},
         },
+        "nearest": {"rows": rows, "centroids": rows},
         "personalized_pagerank": {"transfer": transfer, "personalization": items, **walk},
         "posting_scores": {
             **{"query_terms": counted, "weighted": graph, "document_frequency": torch.ones(3, dtype=torch.int64)},
@@ -215,6 +216,8 @@ def test_no_start_and_no_cluster(backend: dispatch.Backend) -> None:
         for rows in (torch.eye(3), matrix()):
             with pytest.raises(GTRError, match="centroids must hold at least one start, got none"):
                 call("assign", rows=rows, centroids=torch.empty(0, 2, 3))
+            with pytest.raises(GTRError, match="centroids must hold at least one centroid, got none"):
+                call("nearest", rows=rows, centroids=torch.empty(2, 0, 3))
             with pytest.raises(GTRError, match="labels must hold at least one start, got none"):
                 call("update", rows=rows, labels=torch.empty(0, 3, dtype=torch.int32))
             with pytest.raises(GTRError, match="n_clusters must be at least 1, got 0"):
