@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError
+from gtr_gpu.ops.dispatch import serves
 from gtr_gpu.ops.representative import centroid_scores, cluster_scores, members_of, probe
 from gtr_gpu.ops.seeds import best_mixed
 from gtr_gpu.ops.segments import segment_max, segment_top_k_ragged
@@ -26,6 +27,12 @@ from gtr_gpu.snapshot import Snapshot
 _QUERIES_TOGETHER = 16
 # Tables in those pools at most, which bounds the memory for their features.
 _POOLED_TOGETHER = 1 << 16
+# Numbers that a search holds at once for each question and table, and for each question and candidate, as measured on
+# 20,000 tables, with every choice of `coarse` and `personalization`: with kernels, and in plain torch.
+_HELD_BY_KERNELS = (4, 8)
+_HELD_BY_TORCH = (17, 18)
+# In a small index a question takes more than its scores and candidates: as much as the scores of so many tables.
+_LEAST_WIDTH = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -45,6 +52,15 @@ class Candidates:
 def uses_clusters(snapshot: Snapshot, config: Config) -> bool:
     """Whether the coarse stage probes clusters; otherwise it scores all tables."""
     return config.coarse == "clusters" or (config.coarse == "auto" and snapshot.n_alive > config.flat_limit)
+
+
+def questions_at_once(snapshot: Snapshot, config: Config, k: int) -> int:
+    """How many questions `batch_megabytes` is enough for, to find candidates and to rank k of them; at least 1."""
+    n_tables = snapshot.n_tables
+    n_candidates = min(max(config.n_seeds, k), n_tables) if config.n_seeds else n_tables
+    of_tables, of_candidates = _HELD_BY_KERNELS if serves("best_mixed", snapshot.device) else _HELD_BY_TORCH
+    numbers = of_tables * max(n_tables, _LEAST_WIDTH) + of_candidates * n_candidates
+    return max(1, config.batch_megabytes * 2**20 // (4 * numbers))
 
 
 def find_candidates(queries: QueryFeatures, snapshot: Snapshot, config: Config, k: int) -> Candidates:

@@ -6,6 +6,7 @@ import os
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,7 +15,7 @@ import torch
 
 from gtr_gpu import changes
 from gtr_gpu.changes import ChangeReport
-from gtr_gpu.coarse import find_candidates, uses_clusters
+from gtr_gpu.coarse import find_candidates, questions_at_once, uses_clusters
 from gtr_gpu.config import MODALITIES, Config
 from gtr_gpu.errors import GTRError
 from gtr_gpu.features.encoder_source import with_absolute_encoder
@@ -28,12 +29,8 @@ from gtr_gpu.snapshot import Snapshot
 from gtr_gpu.storage import IndexFolder, Manifest
 from gtr_gpu.tables import Table
 
-# Numbers for each question and table that a flat search holds at once; in plain torch more than the two scores.
-_SCORE_BUFFERS = 6
 # Numbers in a result's arrays, padding included.
 _MOST_RESULTS = 1 << 30
-# In a small index the candidates of a question take more than its scores: as much as the scores of so many tables.
-_LEAST_WIDTH = 1 << 14
 
 
 class GTRIndex:
@@ -160,14 +157,14 @@ class GTRIndex:
         if k > snapshot.n_alive:
             notes.append(f"k is {k}, but the index holds {snapshot.n_alive} table{'s' * (snapshot.n_alive != 1)}")
         n_found = min(k, snapshot.n_alive)
-        width = max(snapshot.n_tables, _LEAST_WIDTH)
-        step = max(1, config.batch_megabytes * 2**20 // (4 * _SCORE_BUFFERS * width))
+        step = questions_at_once(snapshot, config, n_found)
         # Batches of one size: a small last one would read all tables' features as well.
-        step = -(-len(queries) // max(1, -(-len(queries) // step))) or 1
-        batches = []
-        for start in range(0, len(queries), step):
-            batch = features.slice(start, min(start + step, len(queries)))
-            batches.append(_search_batch(batch, snapshot, config, n_found, k, edges))
+        n_batches = -(-len(queries) // step)
+        bounds = [len(queries) * batch // max(n_batches, 1) for batch in range(n_batches + 1)]
+        batches = [
+            _search_batch(features.slice(start, stop), snapshot, config, n_found, k, edges)
+            for start, stop in pairwise(bounds)
+        ]
         if not batches:
             return _nothing(k, edges, notes)
         result = SearchResult.merge(batches)

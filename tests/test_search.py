@@ -69,8 +69,8 @@ def test_a_batch_gives_what_its_queries_give_one_by_one(index, way):
 @pytest.mark.parametrize("way", ["flat", "clusters", "paper"])
 def test_memory_for_a_batch_changes_nothing(index, way, monkeypatch):
     expected = index.search(QUERIES, 8, config=config_of(way), edges=True)
-    monkeypatch.setattr("gtr_gpu.index._SCORE_BUFFERS", 2**20 // (4 * 60 * 5))  # five questions at once
-    found = index.search(QUERIES, 8, config=config_of(way).override({"batch_megabytes": 1}), edges=True)
+    monkeypatch.setattr("gtr_gpu.index.questions_at_once", lambda *_: 5)
+    found = index.search(QUERIES, 8, config=config_of(way), edges=True)
     same_results(found, expected)
     assert found.edges == expected.edges
 
