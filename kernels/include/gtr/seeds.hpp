@@ -187,7 +187,6 @@ GTR_FN void best_mixed(Team& team, const S* semantic, const f32* lexical, const 
                 keys[i] = ordered_bits(mixed[found[i]]);
             }
         });
-        team.sync();
     }
 
     // Of those that tie for the last places the first ones are taken.
