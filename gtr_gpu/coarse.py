@@ -29,7 +29,7 @@ _QUERIES_TOGETHER = 16
 _POOLED_TOGETHER = 1 << 16
 # Numbers that a search holds at once for each question and table, and for each question and candidate, as measured on
 # 20,000 tables, with every choice of `coarse` and `personalization`: with kernels, and in plain torch.
-_HELD_BY_KERNELS = (4, 8)
+_HELD_BY_KERNELS = (4, 10)
 _HELD_BY_TORCH = (17, 18)
 # In a small index a question takes more than its scores and candidates: as much as the scores of so many tables.
 _LEAST_WIDTH = 1 << 14

@@ -250,7 +250,7 @@ class Questions:
         return Questions(stop - start)
 
 
-@pytest.mark.parametrize(("name", "tables", "seeds"), [("native", 4, 8), ("reference", 17, 18)])
+@pytest.mark.parametrize(("name", "tables", "seeds"), [("native", 4, 10), ("reference", 17, 18)])
 def test_as_many_questions_at_once_as_fit(name, tables, seeds):
     if name not in BACKENDS:
         pytest.skip("installed without a C++ compiler")
