@@ -38,7 +38,8 @@ def personalized_pagerank(
         state = torch.where(active[owner], torch.stack([moved, residual, rest, x]), state)
         iterations += active
         active = active & (segment_sum(moved.abs(), offsets) >= tolerance)
-    return Ranks(torch.where(linked, state[0] + state[2], (1 - damping) * start).float(), iterations, ~active)
+    ranks = torch.where(linked, state[0] + state[2], (1 - damping) * start)
+    return Ranks((ranks / segment_sum(ranks, offsets)[owner]).float(), iterations, ~active)
 
 
 def _strides(damping: float) -> Iterator[float]:
