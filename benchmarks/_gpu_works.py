@@ -211,6 +211,9 @@ def _products(data: Data) -> Iterator[Work]:
         yield Work("nearest", sizes, label, (features, centroids), flops)
         update = lambda labels=labels, c=centroids: kmeans.update(features, labels, len(c))  # noqa: E731
         yield Work("update", sizes, update, (features, labels))
+        sums, members = (part[None] for part in update())
+        mean = lambda s=sums, m=members, c=centroids: kmeans.means(s, m, c[None])[0]  # noqa: E731
+        yield Work("means", sizes, mean, (sums, centroids))
         distances = lambda c=centroids, labels=labels: kmeans.distances_to(features, c, labels)  # noqa: E731
         yield Work("distances_to", sizes, distances, (features, labels, centroids))
 

@@ -15,16 +15,13 @@ import torch
 from torch import Tensor
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.ops.kmeans import fold_columns
+from gtr_gpu.ops.kmeans import fold_columns, means
 from gtr_gpu.ops.types import Rows
 from gtr_gpu.ragged import SparseMatrix
 from gtr_gpu.row_source import PartedRows, RowSource, as_source
 from gtr_gpu.seeding import dense_rows, parallel, plus_plus
 
 Init = Literal["k-means++", "k-means||"]
-
-# Numbers of centroids that are compared at once.
-_SHIFT_NUMBERS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -108,9 +105,9 @@ def kmeans(
     centroids, labels, inertia = best.centroids, best.labels, best.inertia
     if sample is not source:
         sums, counts = sample.update(labels[None], centroids.shape[0])
-        means = sums[0].div_(counts[0].clamp_min(1)[:, None]).to(source.dtype)
-        centroids = means[counts[0] > 0]
-        del sums, means
+        filled = counts[0] > 0
+        centroids = sums[0].div_(counts[0].clamp_min(1)[:, None]).to(source.dtype)[filled]
+        del sums
         labels = source.nearest_to(centroids[None])[0]
     before = centroids.shape[0]
     centroids, labels = _without_empty(centroids, labels)
@@ -141,10 +138,9 @@ def _lloyd(source: RowSource, centroids: Tensor, max_iterations: int, threshold:
     previous: Tensor | None = None
     for iteration in range(1, max_iterations + 1):
         labels = source.nearest_to(centroids)
-        moved, repaired = _means(source, labels, centroids)
+        moved, moves, repaired = _means(source, labels, centroids)
         settled = torch.zeros_like(repaired) if previous is None else (labels == previous).all(1) & ~repaired
-        shifts = _shifts(moved, centroids)
-        stopped = settled | (shifts <= threshold) & ~repaired
+        stopped = settled | (moves <= threshold) & ~repaired
         last = iteration == max_iterations
         for place, start in enumerate(active):
             if bool(stopped[place]) or last:
@@ -160,18 +156,15 @@ def _lloyd(source: RowSource, centroids: Tensor, max_iterations: int, threshold:
     return [done[start] for start in sorted(done)]
 
 
-def _means(source: RowSource, labels: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
-    """The means of the clusters `[S, K, d]`, and which starts had an empty cluster that was repaired `[S]`."""
+def _means(source: RowSource, labels: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The means of the clusters `[S, K, d]`, their squared moves, and which starts had an empty one repaired `[S]`."""
     n_starts, n_clusters, _ = centroids.shape
     sums, counts = source.update(labels, n_clusters)
     repaired = torch.zeros(n_starts, dtype=torch.bool, device=labels.device)
     for start in (counts == 0).any(1).nonzero()[:, 0].tolist():
         distances = source.assign_to(centroids[start : start + 1])[1][0]
         repaired[start] = _repair(source, sums[start], counts[start], labels[start], distances)
-    empty = counts == 0
-    sums /= counts.clamp_min(1)[..., None]
-    means = sums.to(centroids.dtype)
-    return (torch.where(empty[..., None], centroids, means) if bool(empty.any()) else means), repaired
+    return *means(sums, counts, centroids), repaired
 
 
 def _repair(source: RowSource, sums: Tensor, counts: Tensor, labels: Tensor, distances: Tensor) -> bool:
@@ -199,17 +192,6 @@ def _repair(source: RowSource, sums: Tensor, counts: Tensor, labels: Tensor, dis
     return changed
 
 
-def _shifts(moved: Tensor, centroids: Tensor) -> Tensor:
-    """The squared moves of each start's centroids, added up, `[S]`."""
-    # In parts that stay in a cache, along the dimension that is farthest apart in memory.
-    along = 1 if moved.is_contiguous() else 2
-    step = max(1, _SHIFT_NUMBERS // max(moved.numel() // max(moved.shape[along], 1), 1))
-    shifts = torch.zeros(moved.shape[0], dtype=moved.dtype, device=moved.device)
-    for new, old in zip(torch.split(moved, step, along), torch.split(centroids, step, along), strict=True):
-        shifts += (new - old).square_().sum((1, 2))
-    return shifts
-
-
 def _pick(centroids: Tensor, starts: Tensor) -> Tensor:
     """Some starts of a batch, in the same layout (that of sparse rows is column by column)."""
     if centroids.is_contiguous():
@@ -219,7 +201,11 @@ def _pick(centroids: Tensor, starts: Tensor) -> Tensor:
 
 def _without_empty(centroids: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Leaves out clusters without rows, and equal ones but the first; the labels are numbered anew."""
-    _, group = torch.unique(centroids, dim=0, return_inverse=True)
+    # Equal ones have equal sums, which are cheaper to compare.
+    sums = centroids.sum(1, dtype=torch.float64)
+    group = torch.arange(sums.numel(), device=sums.device)
+    if bool((sums.sort().values.diff() == 0).any()):
+        _, group = torch.unique(centroids, dim=0, return_inverse=True)
     ids = torch.arange(group.numel(), device=group.device)
     first = torch.full_like(group, group.numel()).scatter_reduce_(0, group, ids, "amin")[group]
     merged = first[labels.long()]

@@ -28,7 +28,7 @@ NEIGHBORS, MAX_COMMON = 3, 500
 BEST = 10
 K1, B = 1.2, 0.75
 _BLOCK = 512
-_ASKED = 64
+_ASKED = 256
 
 
 def prepare(options: Namespace, sizes: Sizes, folder: Path) -> None:
@@ -84,6 +84,7 @@ def gtr(folder: Path, sizes: Sizes) -> Works:
     from gtr_gpu.clustering import KMeansResult, kmeans
     from gtr_gpu.ops.dispatch import use
     from gtr_gpu.ops.lexical import bm25_weights, posting_scores
+    from gtr_gpu.ops.seeds import best_mixed
     from gtr_gpu.ops.sparse_top_m import sparse_top_m
     from gtr_gpu.ragged import Ragged, SparseMatrix
 
@@ -153,7 +154,8 @@ def gtr(folder: Path, sizes: Sizes) -> Works:
         for block in blocks:
             scores = buffer[: len(block.columns)]
             posting_scores(block, weighted, frequency, n_tables, out=scores)
-            best.append(scores.topk(min(BEST, n_tables), 1).values)
+            _, found = best_mixed(scores, None, None, 1.0, BEST)
+            best.append(found.view(len(scores), -1).sort(1, descending=True).values)
         return best
 
     touched = float(frequency[asked.columns.values].sum())

@@ -23,12 +23,15 @@ from gtr_gpu.ops.checks import (
     device_of,
 )
 from gtr_gpu.ops.dispatch import operation, serves
+from gtr_gpu.ops.kernels import launch
 from gtr_gpu.ops.reference.kmeans import SUM_BLOCK, fold_columns
 from gtr_gpu.ops.types import Rows
 from gtr_gpu.ragged import SparseMatrix
 
-__all__ = ["SUM_BLOCK", "assign", "distances_to", "fold_columns", "nearest", "sparse_product", "update"]
+__all__ = ["SUM_BLOCK", "assign", "distances_to", "fold_columns", "means", "nearest", "sparse_product", "update"]
 
+# Numbers of the means that a team makes at a time.
+_MEANS_TOGETHER = 1 << 14
 _REALS = (torch.float32, torch.float64)
 _FEATURES = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
 _INTEGERS = (torch.int32, torch.int64, torch.int16, torch.int8, torch.uint8)
@@ -137,6 +140,48 @@ def update(rows: Rows, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]
     else:
         sums, counts = _kmeans_dense.update(rows, batch.to(torch.int32), n_clusters, SUM_BLOCK)
     return (sums, counts) if labels.dim() == 2 else (sums[0], counts[0])
+
+
+@operation("cluster_means_f32", "cluster_means_f64")
+def means(sums: Tensor, counts: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
+    """The means of clusters, and how far they are from the centroids before; a cluster without rows stays there.
+
+    Args:
+        sums: Of the rows of each cluster `[S, K, d]`, float64, see `update`.
+        counts: Rows of each cluster `[S, K]`, float64.
+        centroids: The centroids before `[S, K, d]`, float32 or float64.
+
+    Returns:
+        The means `[S, K, d]`, in the type of the centroids and laid out as the sums are, and the squared moves added up
+        over each start `[S]`, float64.
+
+    Raises:
+        GTRError: Arguments of wrong types or shapes.
+    """
+    device = device_of("sums", sums, Tensor)
+    check_tensor("sums", sums, (None, None, None), (torch.float64,), device)
+    n_starts, n_clusters, dim = sums.shape
+    check_tensor("counts", counts, (n_starts, n_clusters), (torch.float64,), device)
+    check_tensor("centroids", centroids, (n_starts, n_clusters, dim), _REALS, device)
+    if not serves("means", device):
+        return reference.kmeans.means(sums, counts, centroids)
+    flat = sums.flatten(0, 1)
+    # Those of sparse rows lie column by column.
+    by_column = flat.T.is_contiguous() and not flat.is_contiguous()
+    sources = [part.T if by_column else part for part in (flat, centroids.flatten(0, 1))]
+    found = torch.empty(sources[0].shape, dtype=centroids.dtype, device=device)
+    width = n_starts * n_clusters
+    together = max(1, _MEANS_TOGETHER // max(width, 1))
+    n_parts = -(-dim // together)
+    moves = torch.zeros((n_parts, width), dtype=torch.float64, device=device)
+    strides = (1, width) if by_column else (dim, 1)
+    launch(
+        f"cluster_means_{'f64' if centroids.dtype == torch.float64 else 'f32'}",
+        n_parts,
+        [sources[0], counts, sources[1], width, dim, together, *strides, found, moves],
+    )
+    found = (found.T if by_column else found).view(n_starts, n_clusters, dim)
+    return found, moves.sum(0).view(n_starts, n_clusters).sum(1)
 
 
 @operation(*_kmeans_sparse.PRODUCT_KERNELS)

@@ -243,3 +243,24 @@ def test_dense_sums_are_the_same_bytes_on_one_thread_and_two(n_clusters):
 def test_arguments_are_checked(call, message):
     with pytest.raises(GTRError, match=message):
         call()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("by_column", [False, True])
+@pytest.mark.parametrize(("s", "k", "d"), [(1, 1, 1), (2, 3, 17), (1, 64, 700), (3, 5, 20_000), (2, 2, 0)])
+def test_means_and_moves(device, dtype, by_column, s, k, d):
+    generator = torch.Generator().manual_seed(d)
+    sums = torch.randn(s, k, d, generator=generator, dtype=torch.float64).to(device)
+    counts = torch.randint(0, 4, (s, k), generator=generator).double().to(device)
+    before = torch.randn(s, k, d, generator=generator).to(device, dtype)
+    if by_column:
+        sums = sums.flatten(0, 1).T.contiguous().T.view(s, k, d)
+    found, moves = ops.means(sums, counts, before)
+    whole = sums.cpu().numpy() / np.maximum(counts.cpu().numpy(), 1)[..., None]
+    expected = np.where(counts.cpu().numpy()[..., None] > 0, whole, before.cpu().numpy()).astype(
+        found.cpu().numpy().dtype
+    )
+    assert (found.dtype, moves.dtype, moves.shape) == (dtype, torch.float64, (s,))
+    np.testing.assert_allclose(found.cpu().numpy(), expected, rtol=1e-6)
+    apart = (expected.astype(np.float64) - before.double().cpu().numpy()) ** 2
+    np.testing.assert_allclose(moves.cpu().numpy(), apart.sum((1, 2)), rtol=1e-5, atol=1e-12)

@@ -49,6 +49,11 @@ def proper() -> dict[str, dict[str, Any]]:
         "halved_products": {"queries": rows, "halves": halve(rows), "out": torch.empty(3, 3, dtype=torch.bfloat16)},
         "induced_transfer": {"candidates": batch, "graph": graph},
         "members_of": {"probed": Ragged.from_rows([[0], [1]]), "members": batch},
+        "means": {
+            "sums": torch.ones(1, 2, 3, dtype=torch.float64),
+            "counts": torch.ones(1, 2, dtype=torch.float64),
+            "centroids": torch.ones(1, 2, 3),
+        },
         "merge_top_m": {
             **{"ids": ids[:, None], "scores": items[:, None]},
             **{"more_ids": ids[:, None] + 3, "more_scores": items[:, None]},

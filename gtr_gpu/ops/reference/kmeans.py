@@ -18,6 +18,7 @@ from gtr_gpu.ops.types import Rows
 from gtr_gpu.ragged import INDEX_DTYPE, SparseMatrix, offsets_from_lengths
 
 SUM_BLOCK = 65_536  # rows whose float64 sums are added up before they join those of other blocks
+_MOVED_NUMBERS = 1 << 18
 _TILE_ROWS = 8_192
 _TILE_SCORES = 1 << 22
 # Below this share of |x|² + |c|², the distance |x|² - 2xc + |c|² is mostly rounding; it is then computed by difference.
@@ -188,6 +189,19 @@ class _SparseScorer:
         products = sparse_product(tile, self._columns)
         squares = tile.weights.to(products.dtype).square()
         return products.mul_(-2).add_(self.squares), segment_sum(squares, tile.columns.offsets)
+
+
+def means(sums: Tensor, counts: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor]:
+    """See `gtr_gpu.ops.kmeans.means`."""
+    found = (sums / counts.clamp_min(1)[..., None]).to(centroids.dtype)
+    found = torch.where(counts[..., None] > 0, found, centroids)
+    moves = torch.zeros(sums.shape[0], dtype=torch.float64, device=sums.device)
+    # In parts that stay in a cache, along the dimension that is farthest apart in memory.
+    along = 1 if found.is_contiguous() else 2
+    step = max(1, _MOVED_NUMBERS // max(found.numel() // max(found.shape[along], 1), 1))
+    for new, old in zip(torch.split(found, step, along), torch.split(centroids, step, along), strict=True):
+        moves += (new.double() - old).square_().sum((1, 2))
+    return found, moves
 
 
 def sparse_product(rows: SparseMatrix, dense: Tensor) -> Tensor:

@@ -2,6 +2,7 @@
 #include "gtr/counts.hpp"
 #include "gtr/halves.hpp"
 #include "gtr/kmeans_dense.hpp"
+#include "gtr/kmeans_means.hpp"
 #include "gtr/kmeans_sparse.hpp"
 #include "gtr/lexical.hpp"
 #include "gtr/pagerank.hpp"
