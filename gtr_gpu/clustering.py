@@ -136,9 +136,12 @@ def _lloyd(source: RowSource, centroids: Tensor, max_iterations: int, threshold:
     done: dict[int, _Run] = {}
     active = list(range(centroids.shape[0]))
     previous: Tensor | None = None
+    sums: Tensor | None = None
     for iteration in range(1, max_iterations + 1):
         labels = source.nearest_to(centroids)
-        moved, moves, repaired = _means(source, labels, centroids)
+        sums, counts = source.update(labels, centroids.shape[1], sums)
+        repaired = _repaired(source, sums, counts, labels, centroids)
+        moved, moves = means(sums, counts, centroids)
         settled = torch.zeros_like(repaired) if previous is None else (labels == previous).all(1) & ~repaired
         stopped = settled | (moves <= threshold) & ~repaired
         last = iteration == max_iterations
@@ -156,15 +159,13 @@ def _lloyd(source: RowSource, centroids: Tensor, max_iterations: int, threshold:
     return [done[start] for start in sorted(done)]
 
 
-def _means(source: RowSource, labels: Tensor, centroids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The means of the clusters `[S, K, d]`, their squared moves, and which starts had an empty one repaired `[S]`."""
-    n_starts, n_clusters, _ = centroids.shape
-    sums, counts = source.update(labels, n_clusters)
-    repaired = torch.zeros(n_starts, dtype=torch.bool, device=labels.device)
+def _repaired(source: RowSource, sums: Tensor, counts: Tensor, labels: Tensor, centroids: Tensor) -> Tensor:
+    """Gives empty clusters rows, in `sums` and `counts`; which starts had one `[S]`."""
+    repaired = torch.zeros(len(centroids), dtype=torch.bool, device=labels.device)
     for start in (counts == 0).any(1).nonzero()[:, 0].tolist():
         distances = source.assign_to(centroids[start : start + 1])[1][0]
         repaired[start] = _repair(source, sums[start], counts[start], labels[start], distances)
-    return *means(sums, counts, centroids), repaired
+    return repaired
 
 
 def _repair(source: RowSource, sums: Tensor, counts: Tensor, labels: Tensor, distances: Tensor) -> bool:
@@ -201,10 +202,10 @@ def _pick(centroids: Tensor, starts: Tensor) -> Tensor:
 
 def _without_empty(centroids: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     """Leaves out clusters without rows, and equal ones but the first; the labels are numbered anew."""
-    # Equal ones have equal sums, which are cheaper to compare.
-    sums = centroids.sum(1, dtype=torch.float64)
-    group = torch.arange(sums.numel(), device=sums.device)
-    if bool((sums.sort().values.diff() == 0).any()):
+    # Equal ones have equal maxima, which are cheaper to compare.
+    maxima = centroids.amax(1)
+    group = torch.arange(maxima.numel(), device=maxima.device)
+    if bool((maxima.sort().values.diff() == 0).any()):
         _, group = torch.unique(centroids, dim=0, return_inverse=True)
     ids = torch.arange(group.numel(), device=group.device)
     first = torch.full_like(group, group.numel()).scatter_reduce_(0, group, ids, "amin")[group]

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # Weights of postings that are kept, one set for each k1 and b: four bytes for each term of each table.
 _KEPT_WEIGHTS = 2
+# Tables whose features are made float32 at once where they are stored as float16.
+_TOGETHER = 1 << 16
 # Rough scores pay where so many times fewer tables are wanted than there are.
 _FEWER = 8
 
@@ -70,7 +72,9 @@ class FlatScores:
         """
         if out is None:
             out = torch.empty(len(queries), self._snapshot.n_tables, device=self._device)
-        torch.mm(queries, self._features.float().T, out=out)
+        for start in range(0, out.shape[1], _TOGETHER):
+            part = slice(start, start + _TOGETHER)
+            torch.mm(queries, self._features[part].float().T, out=out[:, part])
         # A feature that is no number makes a table's score none for any query, so one query's scores tell.
         if not out[:1].sum().isfinite():
             self._check_finite(out[0])

@@ -35,8 +35,11 @@ class RowSource(Protocol):
     def nearest_to(self, centroids: Tensor) -> Tensor:
         """The labels of `assign_to` alone, in less time."""
 
-    def update(self, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
-        """Sums `[S, K, d]` and counts `[S, K]` in float64 of the clusters that labels `[S, N]` make."""
+    def update(self, labels: Tensor, n_clusters: int, room: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Sums `[S, K, d]` and counts `[S, K]` in float64 of the clusters that labels `[S, N]` make.
+
+        `room` are sums of an earlier call that nobody needs any more; their memory may be used again.
+        """
 
     def moments(self) -> tuple[Tensor, float]:
         """The column sums `[d]` and the sum of all squares, in float64."""
@@ -108,11 +111,14 @@ class PartedRows:
         """The labels of `assign_to` alone, in less time."""
         return torch.cat([ops.nearest(block, centroids) for _, block in self._blocks()], 1)
 
-    def update(self, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
-        """Sums `[S, K, d]` and counts `[S, K]` in float64 of the clusters that labels `[S, N]` make."""
+    def update(self, labels: Tensor, n_clusters: int, room: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Sums `[S, K, d]` and counts `[S, K]` in float64 of the clusters that labels `[S, N]` make.
+
+        `room` are sums of an earlier call that nobody needs any more; their memory may be used again.
+        """
         blocks = iter(self._blocks())
         start, block = next(blocks)
-        sums, counts = ops.update(block, labels[:, start : start + block.shape[0]], n_clusters)
+        sums, counts = ops.update(block, labels[:, start : start + block.shape[0]], n_clusters, room)
         for start, block in blocks:
             more = ops.update(block, labels[:, start : start + block.shape[0]], n_clusters)
             sums += more[0]

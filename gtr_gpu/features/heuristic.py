@@ -132,6 +132,13 @@ def count_queries(
     Words that only make a sentence a question ("which", "did") are rare in tables, so their idf is high. Stop words are
     left out unless the question has no other word.
 
+    Args:
+        queries: The questions.
+        vocabulary: The terms of the tables.
+        numbers: What numbers became in the tables; see `tokens.terms`.
+        stop_words: Words that aren't looked up, before stems are made.
+        stem: What made the tables' stems, see `stems.stem_of`.
+
     Returns:
         Occurrences `[B, V]`, int32.
     """

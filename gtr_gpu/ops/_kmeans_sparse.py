@@ -57,13 +57,17 @@ def distances_to(rows: SparseMatrix, centroids: Tensor, labels: Tensor) -> Tenso
     return distances
 
 
-def update(rows: SparseMatrix, labels: Tensor, n_clusters: int, block_rows: int) -> tuple[Tensor, Tensor]:
+def update(
+    rows: SparseMatrix, labels: Tensor, n_clusters: int, block_rows: int, room: Tensor | None
+) -> tuple[Tensor, Tensor]:
     """As `gtr_gpu.ops.kmeans.update`, for labels `[S, N]` of int32; the sums lie column by column."""
     n_starts = labels.shape[0]
     n_rows, n_columns = rows.shape
     width = n_starts * n_clusters
     dtype = torch.float64 if rows.weights.dtype == torch.float64 else torch.float32
-    sums = torch.empty((n_columns, width), dtype=torch.float64, device=labels.device)
+    sums = None if room is None else room.reshape(-1, room.shape[-1]).T
+    if sums is None or sums.shape != (n_columns, width) or not sums.is_contiguous():
+        sums = torch.empty((n_columns, width), dtype=torch.float64, device=labels.device)
     # A GPU wants many teams; the table of where ranges begin bounds them.
     n_ranges = max(_MAX_RANGES, _PLACES // max(n_rows, 1)) if labels.device.type == "cuda" else _MAX_RANGES
     together = max(-(-n_columns // n_ranges), _SUMS_TOGETHER // width if labels.device.type == "cpu" else 1)

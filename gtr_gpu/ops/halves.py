@@ -74,6 +74,8 @@ def halve(rows: Tensor, block: int = 1 << 16) -> Halves:
 def halved_products(queries: Tensor, halves: Halves, out: Tensor) -> Tensor:
     """The products of queries with rows, roughly.
 
+    A kernel reads the rows for a few queries on a CPU; products of more, and those on a GPU, are torch's.
+
     Args:
         queries: `[B, d]`, float32.
         halves: N rows.

@@ -110,8 +110,8 @@ def distances_to(rows: Rows, centroids: Tensor, labels: Tensor) -> Tensor:
 
 
 @operation(*_kmeans_dense.UPDATE_KERNELS, *_kmeans_sparse.UPDATE_KERNELS)
-def update(rows: Rows, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]:
-    """Sums the rows of each cluster, in float64 and in an order that depends on nothing else.
+def update(rows: Rows, labels: Tensor, n_clusters: int, room: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """Sums the rows of each cluster, in float64 and in an order that depends on the arguments alone.
 
     Blocks of 65,536 rows are summed each on their own and then added in their order, so that a caller who adds up such
     blocks elsewhere gets the same numbers. There are no atomics.
@@ -120,6 +120,8 @@ def update(rows: Rows, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]
         rows: N rows of d numbers, dense or sparse.
         labels: The cluster of each row, `[N]`, or `[S, N]` for S starts at once; any integer type.
         n_clusters: K.
+        room: Sums of an earlier call that nobody needs any more: their memory is taken where it fits, since fresh
+            memory costs more than the sums of sparse rows that fill it.
 
     Returns:
         Sums `[K, d]` and counts `[K]`, both float64; `[S, K, d]` and `[S, K]` for S starts.
@@ -129,6 +131,9 @@ def update(rows: Rows, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]
     """
     _check_rows(rows, None, device_of("labels", labels, Tensor))
     check_count("n_clusters", n_clusters, 1, MOST_ITEMS)
+    if room is not None:
+        device_of("room", room, Tensor)
+        check_tensor("room", room, (None,) * room.dim(), (torch.float64,), labels.device)
     batch = _starts("labels", labels, (rows.shape[0],), _INTEGERS)
     check_range("labels", labels, n_clusters)
     if not serves("update", labels.device):
@@ -136,7 +141,7 @@ def update(rows: Rows, labels: Tensor, n_clusters: int) -> tuple[Tensor, Tensor]
             check_rising("rows.columns", rows.columns)
         sums, counts = reference.kmeans.update(rows, batch, n_clusters)
     elif isinstance(rows, SparseMatrix):
-        sums, counts = _kmeans_sparse.update(rows, batch.to(torch.int32), n_clusters, SUM_BLOCK)
+        sums, counts = _kmeans_sparse.update(rows, batch.to(torch.int32), n_clusters, SUM_BLOCK, room)
     else:
         sums, counts = _kmeans_dense.update(rows, batch.to(torch.int32), n_clusters, SUM_BLOCK)
     return (sums, counts) if labels.dim() == 2 else (sums[0], counts[0])

@@ -43,7 +43,8 @@ def personalized_pagerank(
     while others of its batch go on, so a batch gives what its queries give one by one.
 
     Args:
-        transfer: W and d of the batch's candidates, finite and at least 0.
+        transfer: W, symmetric, and its row sums d, of the batch's candidates; finite and at least 0. The iteration may
+            not converge where W isn't symmetric.
         personalization: h, `[T]`, float32, at least 0, each query's sum 1.
         damping: α, the share of the walk that follows edges, from 0 to below 1.
         tolerance: ε, in the sum of the absolute residuals.

@@ -127,3 +127,17 @@ def test_columns_that_do_not_rise_are_refused_by_kernels(columns):
     rows = SparseMatrix(Ragged.from_rows([[0, 2], columns]), torch.ones(4), 3)
     with dispatch.use("native"), pytest.raises(GTRError, match=r"rows\.columns must rise within each row"):
         ops.update(rows, torch.zeros(2, dtype=torch.int32), 1)
+
+
+def test_the_room_of_earlier_sums_is_used_where_it_fits(device):
+    dense = torch.rand(50, 7, generator=torch.Generator().manual_seed(3)).round(decimals=1)
+    entries = dense.nonzero(as_tuple=True)
+    rows = SparseMatrix.from_entries(*entries, dense[entries], (50, 7)).to(device)
+    labels = torch.arange(50, device=device) % 5
+    expected, counts = ops.update(rows, labels, 5)
+    expected = expected.clone()
+    other = ops.update(rows, labels.flip(0), 5)[0]
+    for room in (other, torch.full((4, 7), 9.0, dtype=torch.float64, device=device), other[:, :3], None):
+        found, found_counts = ops.update(rows, labels, 5, room)
+        assert torch.equal(found, expected)
+        assert torch.equal(found_counts, counts)

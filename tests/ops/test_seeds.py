@@ -238,6 +238,30 @@ def test_refined_scores_are_those_of_all_tables(
                 assert expected[query][taken].min() >= left - 2e-6
 
 
+@pytest.mark.parametrize("with_words", [False, True])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_what_only_the_storing_of_scores_loses_is_refined_too(
+    with_words: bool, sign: int, device: torch.device
+) -> None:
+    # Numbers that bf16 holds exactly, so that the products are exact until they are stored: up to half an ulp is lost.
+    generator = torch.Generator().manual_seed(5)
+    queries = sign * torch.ones(1, 3)
+    tables = torch.tensor([1.0, 0, 0]) + torch.tensor([0, 2**-8, 2**-9]) * torch.randint(
+        -1, 2, (3000, 3), generator=generator
+    )
+    rough = torch.empty(1, 3000, dtype=torch.bfloat16, device=device)
+    given_rows = [queries.to(device), tables.to(device)]
+    errors = halved_products(given_rows[0], halve(given_rows[1]), rough)
+    words = (torch.rand(1, 3000, generator=generator) / 256).to(device) if with_words else None
+    exact = (queries.double() @ tables.double().T)[0]
+    expected = mixed(exact[None], None if words is None else words.cpu() + 0, np.ones(3000, bool), 0.99)[0]
+    for n in (1, 10, 300):
+        found, scores = best_refined(rough, errors, *given_rows, words, None, 0.99, n)
+        taken = found[0].long().cpu().numpy()
+        np.testing.assert_allclose(scores.cpu(), expected[taken], atol=1e-6)
+        assert expected[taken].min() >= np.delete(expected, taken).max() - 1e-6
+
+
 def test_scores_below_zero_everywhere_are_refined_too(device: torch.device) -> None:
     generator = torch.Generator().manual_seed(1)
     queries = torch.nn.functional.normalize(torch.randn(1, 17, generator=generator), dim=1).to(device)

@@ -79,7 +79,7 @@ def proper() -> dict[str, dict[str, Any]]:
         },
         "term_counts": {"tokens": batch, "n_terms": 3, "marked": torch.ones(3, dtype=torch.bool)},
         "union": {"batches": [batch, batch]},
-        "update": {"rows": rows, "labels": ids, "n_clusters": 3},
+        "update": {"rows": rows, "labels": ids, "n_clusters": 3, "room": torch.zeros(3, 3, dtype=torch.float64)},
         "widen": {"candidates": batch, "graph": graph},
     }
 

@@ -45,8 +45,9 @@ struct HalvedScores {
     i64 dim;
     f32 error;
 
-    // How far a score is from the exact one at most, of scores up to the greatest: they are stored as bf16 as well.
-    GTR_FN f32 slack(f32 greatest) const { return (error + abs(greatest) * (1.0f / 512)) * 1.01f; }
+    // How far a score is from the exact one at most, of scores up to that far from 0: stored as bf16, each may have lost
+    // half an ulp, 1 / 256 of it.
+    GTR_FN f32 slack(f32 farthest) const { return (error + farthest * (1.0f / 256)) * 1.01f; }
 
     GTR_FN f32 exact(i64 table) const {
         const T* row = features + table * dim;
@@ -66,8 +67,8 @@ GTR_FN f32 seeds_greatest(Team& team, const S* row, const u8* alive, i64 n, f32 
 
 // The greatest exact score of the tables that are alive, not below 0. Only those near the greatest score are computed.
 template <class Team, class S, class Scores>
-GTR_FN f32 seeds_exact_greatest(Team& team, const S* row, const u8* alive, i64 n, f32 greatest, const Scores& scores) {
-    const f32 least = greatest - 2 * scores.slack(greatest);
+GTR_FN f32 seeds_exact_greatest(Team& team, const S* row, const u8* alive, i64 n, f32 slack, const Scores& scores) {
+    const f32 least = seeds_greatest(team, row, alive, n, lowest<f32>()) - 2 * slack;
     return team.max((n + seeds_block - 1) / seeds_block, 0.0f, [&](i64 block) {
         const i64 first = block * seeds_block, last = min(first + seeds_block, n);
         i32 near = 0;
@@ -110,10 +111,14 @@ GTR_FN void best_mixed(Team& team, const S* semantic, const f32* lexical, const 
         rest = static_cast<f32>(semantic ? 1 - mix : 1.0) / max(seeds_greatest(team, lexical, alive, n_tables, 0.0f), tiny);
     }
     if (semantic) {
-        f32 greatest = seeds_greatest(team, semantic, alive, n_tables, lowest<f32>());
-        const f32 slack = Scores::refined ? inexact.slack(greatest) : 0.0f;
+        f32 slack = 0;
+        if (Scores::refined) {
+            slack = inexact.slack(team.max(n_tables, 0.0f, [&](i64 i) { return abs(to_f32(semantic[i])); }));
+        }
         if (lexical) {
-            if (Scores::refined) greatest = seeds_exact_greatest(team, semantic, alive, n_tables, greatest, inexact);
+            const f32 greatest = Scores::refined
+                                     ? seeds_exact_greatest(team, semantic, alive, n_tables, slack, inexact)
+                                     : seeds_greatest(team, semantic, alive, n_tables, 0.0f);
             share = static_cast<f32>(mix) / max(greatest, tiny);
         }
         // Both of two scores may be off by the slack; and rounding.
