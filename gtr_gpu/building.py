@@ -26,7 +26,7 @@ from gtr_gpu.hypergraph import join
 from gtr_gpu.linearize import heuristic_fields, structural_text, table_text
 from gtr_gpu.neighbors import OutEdges, SemanticClusters, out_edges
 from gtr_gpu.ops.types import Rows
-from gtr_gpu.progress import Progress, Stage
+from gtr_gpu.progress import ENCODING, Progress, Stage
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, cat_ragged, stack_sparse
 from gtr_gpu.segment import SEGMENT_TABLES, Features, Relations, Segment
 from gtr_gpu.snapshot import Clusters, Snapshot
@@ -174,7 +174,7 @@ class Featurizer:
                 kinds.append(evidence(tables, self._config))
                 stage.advance(len(tables))
         semantic = []
-        with progress.stage("Encoding", len(store)) as stage:
+        with progress.stage(ENCODING, len(store)) as stage:
             for tables in _chunks(store):
                 texts = [table_text(table, self._config) for table in tables]
                 encoded = self._encoder.encode_tables(texts, self._cache, stage)

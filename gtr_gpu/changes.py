@@ -30,7 +30,7 @@ from gtr_gpu.errors import GTRError
 from gtr_gpu.features.encoding_cache import EncodingCache
 from gtr_gpu.features.heuristic import Vocabulary
 from gtr_gpu.features.semantic import Encoder
-from gtr_gpu.progress import Clock, Progress
+from gtr_gpu.progress import LOADING_ENCODER, Clock, Progress
 from gtr_gpu.segment import Features, Segment
 from gtr_gpu.snapshot import Clusters, Snapshot
 from gtr_gpu.storage import ENCODINGS_NAME, FileEntry, IndexFolder, Manifest, Transaction, read_arrays, write_arrays
@@ -98,7 +98,7 @@ def build(
         first = next(stream, None)
         if first is None:
             raise GTRError("there are no tables to index; give sources that hold at least one")
-        with clock.stage("Loading the encoder"):
+        with clock.stage(LOADING_ENCODER):
             loaded = encoder()
         with _encodings(folder) as cache:
             featurizer = Featurizer(loaded, config, Vocabulary(), cache)
@@ -125,7 +125,7 @@ def add(
         if first is None:
             raise GTRError("there are no tables to add; give sources that hold at least one")
         manifest = _current(transaction)
-        with clock.stage("Loading the encoder"):
+        with clock.stage(LOADING_ENCODER):
             loaded = encoder()
         check_encoder(loaded, manifest, folder.path)
         old = open_snapshot(manifest)

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+LOADING_ENCODER, ENCODING = "Loading the encoder", "Encoding"
+"""The stages of a build that are the encoder's work."""
+
 
 class Stage(Protocol):
     """One stage of a long job."""

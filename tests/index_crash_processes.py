@@ -85,8 +85,8 @@ def prepare():
     signal.signal(signal.SIGINT, signal.default_int_handler)
     encoder = FakeEncoder()
     Encoder.load = classmethod(lambda *_: encoder)
-    structural._load = cache(structural._load)
-    structural._load("blank:en")
+    structural.load_pipeline = cache(structural.load_pipeline)
+    structural.load_pipeline("blank:en")
 
 
 def serve():

@@ -79,8 +79,8 @@ def text_vector(text):
 def install(monkeypatch, encoder=None):
     """Makes every index load this encoder, and each spaCy pipeline once."""
     encoder = encoder or FakeEncoder()
-    if not hasattr(structural._load, "cache_clear"):
-        monkeypatch.setattr(structural, "_load", cache(structural._load))
+    if not hasattr(structural.load_pipeline, "cache_clear"):
+        monkeypatch.setattr(structural, "load_pipeline", cache(structural.load_pipeline))
     monkeypatch.setattr(Encoder, "load", classmethod(lambda *_: encoder))
     return encoder
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -13,18 +14,13 @@ from gtr_gpu.cli.common import put
 from gtr_gpu.cli.progress import drawn, duration
 from gtr_gpu.cli.text import counted, visible
 from gtr_gpu.errors import GTRError
-
-if TYPE_CHECKING:
-    from gtr_gpu.multitableqa.question_settings import QuestionSettings
+from gtr_gpu.multitableqa.question_settings import QuestionSettings
 
 app = typer.Typer(no_args_is_help=False, context_settings={"help_option_names": ["-h", "--help"]})
 
 _KNOWN = "tabfact, wtq, sqa, hybridqa, tatqa"
 _SWITCH = {"true": True, "false": False}
-_QUESTION_KNOBS = (
-    "min_words, max_stop_share, text_only, duplicate_similarity, ambiguous, decontextualize, merge_share, max_parts, "
-    "merge_similarity, max_per_table, spacy_model"
-)
+_QUESTION_KNOBS = [knob.name for knob in fields(QuestionSettings) if knob.name != "seed"]
 _COLUMNS = (
     ("sources", "source_tables"),
     ("unasked", "distractors"),
@@ -90,7 +86,7 @@ def build(
         typer.Option(
             "--question",
             metavar="NAME=VALUE",
-            help=f"Sets how questions are built: {_QUESTION_KNOBS}. Repeatable.",
+            help=f"Sets how questions are built: {', '.join(_QUESTION_KNOBS)}. Repeatable.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option("--seed", help="Seed of all random choices.")] = 0,
@@ -186,13 +182,11 @@ def _samples(given: Sequence[str]) -> dict[str, int]:
 
 def _questions(given: Sequence[str]) -> QuestionSettings:
     """The settings of the questions, each value read as what its default is."""
-    from gtr_gpu.multitableqa.question_settings import QuestionSettings
-
     values: dict[str, Any] = {}
     for text in given:
         name, _, value = (part.strip() for part in text.partition("="))
-        if name not in _QUESTION_KNOBS.split(", "):
-            raise GTRError(f"--question must be NAME=VALUE with one of {_QUESTION_KNOBS}, got {text!r}")
+        if name not in _QUESTION_KNOBS:
+            raise GTRError(f"--question must be NAME=VALUE with one of {', '.join(_QUESTION_KNOBS)}, got {text!r}")
         default = getattr(QuestionSettings(), name)
         try:
             values[name] = _SWITCH[value.lower()] if isinstance(default, bool) else type(default)(value)

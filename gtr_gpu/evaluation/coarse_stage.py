@@ -7,8 +7,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
-from gtr_gpu.coarse import find_candidates, uses_clusters
+from gtr_gpu.coarse import find_candidates, questions_at_once, uses_clusters
 from gtr_gpu.config import MODALITIES, Config
 from gtr_gpu.features.semantic import Encoder, choose_device
 from gtr_gpu.questions import QueryFeatures, QuestionReader
@@ -16,7 +17,6 @@ from gtr_gpu.ragged import Ragged, cat_ragged
 from gtr_gpu.snapshot import Snapshot
 from gtr_gpu.storage import IndexFolder
 
-_SCORES_TOGETHER = 1 << 23
 _PARTS = (0.25, 0.5, 1.0, 2.0, 4.0)
 
 
@@ -62,19 +62,19 @@ class CoarseStage:
         self.snapshot = folder.open_snapshot(lambda manifest: Snapshot.open(folder, manifest, chosen))
         self.config = config
 
-    def read(self, queries: Sequence[str]) -> Iterator[QueryFeatures]:
-        """The questions in the features of the tables, block by block."""
-        clusters = uses_clusters(self.snapshot, self.config)
-        step = max(1, _SCORES_TOGETHER // self.snapshot.n_tables)
+    def read(self, queries: Sequence[str], config: Config, k: int) -> Iterator[QueryFeatures]:
+        """The questions in the features of the tables, in blocks whose candidates are to be found with these knobs."""
+        clusters = uses_clusters(self.snapshot, config)
+        step = questions_at_once(self.snapshot, config, k)
         for start in range(0, len(queries), step):
             block = queries[start : start + step]
-            yield self._reader.read(block, self._encoder, self.snapshot, self.config, clusters)[0]
+            yield self._reader.read(block, self._encoder, self.snapshot, config, clusters)[0]
 
     @torch.no_grad()
     def candidates(self, queries: Sequence[str], config: Config, k: int) -> Ragged:
         """The candidates of each question with other search knobs, Q rows."""
-        parts = [find_candidates(part, self.snapshot, config, k).tables.to("cpu") for part in self.read(queries)]
-        return cat_ragged(parts)
+        blocks = self.read(queries, config, k)
+        return cat_ragged([find_candidates(block, self.snapshot, config, k).tables.to("cpu") for block in blocks])
 
     def coverage(self, queries: Sequence[str], gold: Ragged, k: int) -> list[Coverage]:
         """The candidates at the method's own size and at a quarter, a half, twice and four times of it."""
@@ -103,11 +103,7 @@ class CoarseStage:
 
 def coverage_of(candidates: Ragged, gold: Ragged, n_tables: int, knob: str, own: bool) -> Coverage:
     """Compares candidates with gold tables, Q rows each."""
-    held = torch.isin(
-        gold.segment_ids() * n_tables + gold.values, candidates.segment_ids() * n_tables + candidates.values
-    )
-    found = torch.zeros(len(gold), dtype=torch.float64).index_add_(0, gold.segment_ids(), held.double())
-    counts = gold.lengths.double()
+    found, counts = gold_held(candidates, gold, n_tables).double(), gold.lengths.double()
     sizes = candidates.lengths.double()
     return Coverage(
         knob,
@@ -117,3 +113,11 @@ def coverage_of(candidates: Ragged, gold: Ragged, n_tables: int, knob: str, own:
         float(sizes.mean()),
         float((sizes / n_tables).mean()),
     )
+
+
+def gold_held(candidates: Ragged, gold: Ragged, n_tables: int) -> Tensor:
+    """How many of the gold tables of each row are among its candidates, `[Q]`, int64."""
+    held = torch.isin(
+        gold.segment_ids() * n_tables + gold.values, candidates.segment_ids() * n_tables + candidates.values
+    )
+    return torch.zeros(len(gold), dtype=torch.int64).index_add_(0, gold.segment_ids(), held.long())

@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 import gtr_gpu
+from gtr_gpu.ops import native
+from gtr_gpu.ops.kernels import sources
 
 # What an index is not made by: a change there leaves indexes valid.
-_SEARCH_ONLY = {"coarse.py", "fine.py", "index.py", "questions.py", "results.py", "demo.py", "answer.py", "prompt.py"}
+_SEARCH_ONLY = {"coarse.py", "fine.py", "flat.py", "index.py", "questions.py", "results.py", "demo.py"}
 _OUTSIDE = {"cli", "evaluation", "multitableqa"}
-_BASELINES = ("evaluation/methods/*.py", "linearize.py", "features/semantic.py", "features/token_window.py")
+_HARNESS = (
+    *("evaluation/methods/*.py", "evaluation/coarse_stage.py"),
+    *("linearize.py", "features/semantic.py", "features/token_window.py"),
+)
 
 
 @cache
-def code_fingerprint(of: Literal["build", "search", "baselines"]) -> str:
-    """A hash of the code that an index is built by, that GTR's results depend on, or that baselines' do."""
-    root = Path(gtr_gpu.__file__).parent
+def code_fingerprint(of: Literal["build", "search", "harness"]) -> str:
+    """A hash of the code that an index is built by, that searches of it depend on, or that methods are run by."""
     digest = hashlib.blake2b(digest_size=8)
-    if of == "baselines":
-        paths = [path for pattern in _BASELINES for path in sorted(root.glob(pattern))]
-    else:
-        left_out = _OUTSIDE if of == "search" else _OUTSIDE | _SEARCH_ONLY
-        paths = [path for path in sorted(root.rglob("*.py")) if path.relative_to(root).parts[0] not in left_out]
-    for path in paths:
-        digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+    for path in _files(of):
+        digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
+
+
+def _files(of: Literal["build", "search", "harness"]) -> Iterator[Path]:
+    root = Path(gtr_gpu.__file__).parent
+    if of == "harness":
+        for pattern in _HARNESS:
+            yield from sorted(root.glob(pattern))
+        return
+    left_out = _OUTSIDE if of == "search" else _OUTSIDE | _SEARCH_ONLY
+    yield from (path for path in sorted(root.rglob("*.py")) if path.relative_to(root).parts[0] not in left_out)
+    yield from sorted((sources() / "include").rglob("*.hpp"))
+    module = native.extension()
+    if module is not None and module.__file__:
+        yield Path(module.__file__)

@@ -108,7 +108,7 @@ def ask(
         has = ", ".join(sorted({question.split for question in pool})) or "none at all"
         raise GTRError(
             f"{task.name}/{task.protocol} has no {questions} questions of split {split} (it has: {has}); choose "
-            "others by --questions and --split"
+            "another set of questions or another split"
         )
     chosen.sort(key=lambda one: _hash(seed, f"{one[1].text}\n{json.dumps(_captions(task, one[1]))}".encode()))
     n_all = len(chosen)

@@ -16,7 +16,7 @@ from gtr_gpu.features.encoder_source import with_absolute_encoder
 from gtr_gpu.features.encoding_cache import KEY_BYTES, EncodingCache
 from gtr_gpu.features.semantic import EncodedTables, Encoder, choose_device
 from gtr_gpu.linearize import TableText, table_text
-from gtr_gpu.progress import Progress, Silent, Stage
+from gtr_gpu.progress import LOADING_ENCODER, Progress, Silent, Stage
 from gtr_gpu.tables import Table
 
 _TOGETHER = 1024
@@ -29,7 +29,6 @@ class SharedEncoder:
 
     Attributes:
         seconds: How long it encoded.
-        n_encoded: Texts that were asked for, known ones included.
     """
 
     def __init__(self, encoder: Encoder, cache: EncodingCache, kind: str, progress: Progress) -> None:
@@ -38,7 +37,6 @@ class SharedEncoder:
         self.dimension = encoder.dimension
         self.window = encoder.window
         self.seconds = 0.0
-        self.n_encoded = 0
         self._encoder = encoder
         self._cache = cache
         self._salt = f"{encoder.fingerprint}/{kind}/query/".encode()
@@ -49,7 +47,7 @@ class SharedEncoder:
         self, texts: Sequence[TableText], cache: EncodingCache | None = None, stage: Stage | None = None
     ) -> EncodedTables:
         """As `Encoder.encode_tables`; the caller's cache is left alone for the shared one."""
-        with self._timed(len(texts)):
+        with self._timed():
             return self._encoder.encode_tables(texts, self._cache, stage)
 
     def encode_queries(self, queries: Sequence[str]) -> tuple[Tensor, Tensor]:
@@ -58,7 +56,7 @@ class SharedEncoder:
         cut = torch.zeros(len(texts), dtype=torch.bool)
         if not texts:
             return torch.empty(0, self.dimension), cut
-        with self._timed(len(texts)):
+        with self._timed():
             wanted = [text for text in dict.fromkeys(texts) if text not in self._asked]
             keys = [hashlib.blake2b(self._salt + _bytes(text), digest_size=KEY_BYTES).digest() for text in wanted]
             found, vectors = self._cache.lookup(keys)
@@ -102,13 +100,12 @@ class SharedEncoder:
         return too_long
 
     @contextmanager
-    def _timed(self, n_texts: int) -> Iterator[None]:
+    def _timed(self) -> Iterator[None]:
         start = time.perf_counter()
         try:
             yield
         finally:
             self.seconds += time.perf_counter() - start
-            self.n_encoded += n_texts
 
 
 class Encodings:
@@ -155,7 +152,7 @@ class Encodings:
         """
         key = tuple(getattr(config, knob) for knob in _KNOBS)
         if key not in self._loaded:
-            with self._progress.stage("Loading the encoder"):
+            with self._progress.stage(LOADING_ENCODER):
                 encoder = Encoder.load(config, self.device, self._precision)
             kind = f"{choose_device(self.device).type}/{self._precision}"
             self._loaded[key] = SharedEncoder(encoder, self._cache, kind, self._progress)

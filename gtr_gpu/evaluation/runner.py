@@ -59,12 +59,11 @@ class Plan:
             size = getattr(self, name)
             if size is not None and size < LEAST_SAMPLE:
                 raise GTRError(
-                    f"--{name.replace('_', '-')} must be at least {LEAST_SAMPLE} questions, got {size}; fewer tell "
-                    "methods apart too badly"
+                    f"{name} must be at least {LEAST_SAMPLE} questions, got {size}; fewer tell methods apart too badly"
                 )
         for cut in self.cuts or ():
             if not 1 <= cut <= SAVED:
-                raise GTRError(f"--k must be numbers from 1 to {SAVED}, got {cut}")
+                raise GTRError(f"cuts must be numbers from 1 to {SAVED}, got {cut}")
 
     def sample_of(self, method: str) -> int | None:
         """How many questions a method is asked; None for all."""
@@ -132,6 +131,7 @@ def _run_method(
     done: dict[str, Record],
 ) -> Iterator[tuple[Record, bool]]:
     method = METHODS[name].make(resources)
+    encoder = resources.encodings.config().encoder
     indexed: dict[str, Any] | None = None
     for questions in plan.sets_of(task):
         asked = ask(task, corpus, questions, plan.split, plan.sample_of(name), plan.seed)
@@ -143,7 +143,8 @@ def _run_method(
             "split": plan.split,
             "corpus": corpus.fingerprint,
             "asked": asked.fingerprint,
-            "settings": {"code": code_fingerprint("baselines")} | dict(method.settings),
+            "encoder": encoder,
+            "settings": {"harness": code_fingerprint("harness")} | dict(method.settings),
         }
         key = key_of(facts)
         if key in done:
@@ -161,7 +162,6 @@ def _run_method(
             "asked_questions": len(asked),
             "all_questions": asked.n_all,
             "sampled": len(asked) < asked.n_all,
-            "encoder": resources.encodings.config().encoder,
             "metrics": _metrics(ranking, asked, cuts, plan.seed),
             "seconds": {**indexed["seconds"], **measured["seconds"]},
             "queries_per_second": measured["queries_per_second"],

@@ -50,7 +50,7 @@ class StructuralFeaturizer:
         Raises:
             GTRError: It isn't installed, or its language needs a package that isn't.
         """
-        self._nlp = _load(config.spacy_model)
+        self._nlp = load_pipeline(config.spacy_model)
         self._lock = threading.Lock()
         # Parts of speech come from the ruler (after a tagger) or from a morphologizer.
         self._has_parts = "attribute_ruler" in self._nlp.pipe_names or "morphologizer" in self._nlp.pipe_names
@@ -148,10 +148,6 @@ def load_pipeline(name: str) -> Any:  # noqa: ANN401 (a spaCy pipeline; spaCy is
     Raises:
         GTRError: It isn't installed, or its language needs a package that isn't.
     """
-    return _load(name)
-
-
-def _load(name: str) -> Any:  # noqa: ANN401 (a spaCy pipeline; spaCy is loaded late)
     import spacy
     from thinc.api import use_ops
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.multitableqa.decompose import Part
+from gtr_gpu.multitableqa.decompose import SubTable
 from gtr_gpu.multitableqa.evidence import find_evidence, index_cells
+from gtr_gpu.multitableqa.queries import BuiltQuestion
 from gtr_gpu.multitableqa.records import SourceQuestion, SourceTable
 from gtr_gpu.multitableqa.settings import Settings, draw, shuffled
 from gtr_gpu.multitableqa.task import Question, Task
@@ -24,32 +25,15 @@ class Cut:
     """A table and the sub-tables that it was cut into."""
 
     table: SourceTable
-    parts: list[Part]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A question of the benchmark, which stands for one or more released ones on the same table.
-
-    Attributes:
-        text: What is asked.
-        table_id: The `source_id` of the table.
-        answers: All answers.
-        released: The released questions that it stands for.
-    """
-
-    text: str
-    table_id: str
-    answers: tuple[str, ...]
-    released: tuple[SourceQuestion, ...]
+    parts: list[SubTable]
 
 
 def assemble(
     name: str,
     protocol: str,
     cuts: Sequence[Cut],
-    built: Sequence[Asked],
-    raw: Sequence[Asked],
+    built: Sequence[BuiltQuestion],
+    raw: Sequence[BuiltQuestion],
     settings: Settings,
 ) -> tuple[Task, dict[str, list[str]]]:
     """Makes a task.
@@ -83,17 +67,17 @@ def assemble(
     lines.sort(key=lambda line: line[0].table_id)
     evidence = _evidence(cuts, raw, names)
 
-    def questions(asked: Sequence[Asked]) -> Iterator[Question]:
-        here = [one for one in asked if one.table_id in sources]
+    def questions(asked: Sequence[BuiltQuestion]) -> Iterator[Question]:
+        here = [one for one in asked if one.source_id in sources]
         for number in shuffled(len(here), settings.seed, "questions", name):
             one = here[number]
             yield Question(
                 one.text,
-                sources[one.table_id],
+                sources[one.source_id],
                 one.answers,
-                splits[one.table_id],
+                splits[one.source_id],
                 _joined([evidence.get(question.question_id) for question in one.released]),
-                len(one.released),
+                one.parts,
             )
 
     task = Task(
@@ -168,12 +152,12 @@ def _captions(cut: Cut, protocol: str, seed: int) -> list[str]:
 
 
 def _evidence(
-    cuts: Sequence[Cut], raw: Sequence[Asked], names: Mapping[str, Sequence[str]]
+    cuts: Sequence[Cut], raw: Sequence[BuiltQuestion], names: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[str, ...]]:
     """The names of the sub-tables that hold the evidence, by released question, where its source tells."""
     by_table: dict[str, list[SourceQuestion]] = {}
     for one in raw:
-        by_table.setdefault(one.table_id, []).extend(one.released)
+        by_table.setdefault(one.source_id, []).extend(one.released)
     found: dict[str, tuple[str, ...]] = {}
     for cut in cuts:
         asked = by_table.get(cut.table.source_id, ())
@@ -193,11 +177,11 @@ def _joined(evidence: Sequence[tuple[str, ...] | None]) -> tuple[str, ...] | Non
     return tuple(dict.fromkeys(table_id for one in known for table_id in one))
 
 
-def _examples(raw: Sequence[Asked], sources: Mapping[str, str]) -> dict[str, list[str]]:
+def _examples(raw: Sequence[BuiltQuestion], sources: Mapping[str, str]) -> dict[str, list[str]]:
     examples: dict[str, list[str]] = {}
     for one in raw:
-        if one.table_id in sources:
-            some = examples.setdefault(sources[one.table_id], [])
+        if one.source_id in sources:
+            some = examples.setdefault(sources[one.source_id], [])
             if len(some) < _EXAMPLES:
                 some.append(one.text)
     return examples

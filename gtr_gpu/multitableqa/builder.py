@@ -8,21 +8,21 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.multitableqa import filter as filters
-from gtr_gpu.multitableqa.assemble import Asked, Cut, assemble, draw_sample
+from gtr_gpu.multitableqa.assemble import Cut, assemble, draw_sample
 from gtr_gpu.multitableqa.decompose import decompose, whole
 from gtr_gpu.multitableqa.manifest import NAME, Manifest
 from gtr_gpu.multitableqa.queries import BuiltQuestion, build_questions, raw_questions
 from gtr_gpu.multitableqa.records import SourceQuestion, SourceTable
 from gtr_gpu.multitableqa.settings import TASK_OF, Settings
 from gtr_gpu.multitableqa.sources import Source, read_source
-from gtr_gpu.multitableqa.stats import measure
+from gtr_gpu.multitableqa.stats import task_numbers
 from gtr_gpu.multitableqa.task import write_task
 from gtr_gpu.progress import Progress, Silent
 
@@ -117,18 +117,13 @@ class _TaskBuilder:
                 some = [one for one in cuts if one.table.source_id in sample]
                 self._write(f"{self.name}_{count}", protocol, some, out, manifest)
 
-    def _questions(self) -> tuple[list[Asked], list[Asked]]:
+    def _questions(self) -> tuple[list[BuiltQuestion], list[BuiltQuestion]]:
         """The built questions, and those of the released ones that they were made of."""
-        released = {question.question_id: question for question in self.pool.questions}
         tables = {table.source_id: table for table in self.pool.tables}
         built, self.counts["questions"] = build_questions(
             self.pool.questions, tables, self.settings.questions, self.progress
         )
-
-        def asked(one: BuiltQuestion) -> Asked:
-            return Asked(one.text, one.source_id, one.answers, tuple(released[name] for name in one.question_ids))
-
-        return list(map(asked, built)), list(map(asked, raw_questions(self.pool.questions, built)))
+        return built, raw_questions(self.pool.questions, built)
 
     def _cut(self) -> list[Cut]:
         cuts = []
@@ -150,7 +145,7 @@ class _TaskBuilder:
             task, examples = assemble(name, protocol, cuts, self.built, self.raw, self.settings)
             for file, digest in write_task(out / name / protocol, task, examples).items():
                 manifest.files[f"{name}/{protocol}/{file}"] = digest
-        manifest.tasks.setdefault(name, {"sample_of": self.name})[protocol] = measure(task)
+        manifest.tasks.setdefault(name, {"sample_of": self.name})[protocol] = task_numbers(task)
 
 
 def _pool(sources: Sequence[Source]) -> _Pool:
@@ -215,25 +210,32 @@ def _check_out(out: Path, overwrite: bool) -> None:
             )
         Manifest.read(out)
     elif out.is_dir() and any(not path.name.startswith(_UNFINISHED) for path in out.iterdir()):
-        raise GTRError(f"{out} holds something that is no benchmark; give another folder to --out")
+        raise GTRError(
+            f"{out} holds something that is no benchmark, or half of one; delete it, or give another folder to --out"
+        )
 
 
 @contextmanager
 def _replacing(out: Path) -> Iterator[Path]:
     """A folder whose content becomes that of `out` if all goes well, and is gone otherwise.
 
-    Of a benchmark that is there already, what its manifest names goes, and whatever else somebody put there stays.
+    Of a benchmark that is there already, what its manifest names goes, and whatever else somebody put there stays. The
+    old manifest goes first and the new one comes last, so that none ever stands beside files that are not its own.
     """
     new = not out.exists()
     out.mkdir(parents=True, exist_ok=True)
+    for left in out.glob(f"{_UNFINISHED}*/"):
+        shutil.rmtree(left)
     # Inside, since `out` may be a disk of its own.
     folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=out))
     try:
         yield folder
         if (out / NAME).is_file():
-            for name in Manifest.read(out).files:
+            names = Manifest.read(out).files
+            (out / NAME).unlink()
+            for name in names:
                 (out / name).unlink(missing_ok=True)
-        for path in sorted(folder.rglob("*")):
+        for path in sorted(folder.rglob("*"), key=lambda path: (path == folder / NAME, path)):
             target = out / path.relative_to(folder)
             if path.is_dir():
                 target.mkdir(exist_ok=True)
@@ -241,9 +243,11 @@ def _replacing(out: Path) -> Iterator[Path]:
                 path.replace(target)
         new = False
     finally:
-        shutil.rmtree(folder)
+        # What goes wrong here would hide what went wrong before.
+        shutil.rmtree(folder, ignore_errors=True)
         if new:
-            out.rmdir()
+            with suppress(OSError):
+                out.rmdir()
 
 
 def _plain(settings: Settings) -> dict[str, Any]:

@@ -17,7 +17,7 @@ _MIN_ROWS = 2
 
 
 @dataclass(frozen=True)
-class Part:
+class SubTable:
     """A sub-table.
 
     Attributes:
@@ -35,7 +35,7 @@ class Part:
     rows: list[list[str]]
 
 
-def decompose(table: SourceTable, seed: int, n_parts: int = 3) -> list[Part]:
+def decompose(table: SourceTable, seed: int, n_parts: int = 3) -> list[SubTable]:
     """Cuts a table into about `n_parts` sub-tables of nearly equal size.
 
     Along the rows, the parts are disjoint sets of at least two rows, all with the whole header. Along the columns,
@@ -71,12 +71,12 @@ def decompose(table: SourceTable, seed: int, n_parts: int = 3) -> list[Part]:
     return [_part(table, kind, tuple(range(n_rows)), (0, *(column + 1 for column in ids))) for ids in dealt]
 
 
-def whole(table: SourceTable) -> list[Part]:
+def whole(table: SourceTable) -> list[SubTable]:
     """The table as its own only part."""
     return [_part(table, "whole", tuple(range(len(table.rows))), tuple(range(len(table.header))))]
 
 
-def recompose(parts: Sequence[Part]) -> tuple[list[str], list[list[str]]]:
+def recompose(parts: Sequence[SubTable]) -> tuple[list[str], list[list[str]]]:
     """Puts the parts of one table together again, in any order.
 
     Returns:
@@ -102,10 +102,10 @@ def _deal(count: int, hands: int, seed: int, name: str) -> list[tuple[int, ...]]
     return sorted(tuple(sorted(order[hand::hands])) for hand in range(hands))
 
 
-def _part(table: SourceTable, kind: Kind, row_ids: tuple[int, ...], column_ids: tuple[int, ...]) -> Part:
+def _part(table: SourceTable, kind: Kind, row_ids: tuple[int, ...], column_ids: tuple[int, ...]) -> SubTable:
     header = [table.header[column] for column in column_ids]
     rows = [[table.rows[row][column] for column in column_ids] for row in row_ids]
-    return Part(kind, row_ids, column_ids, header, rows)
+    return SubTable(kind, row_ids, column_ids, header, rows)
 
 
 def _fill(target: list[str | None], places: Sequence[int], texts: Sequence[str]) -> None:

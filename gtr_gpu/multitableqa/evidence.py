@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from gtr_gpu.multitableqa.decompose import Part
+from gtr_gpu.multitableqa.decompose import SubTable
 from gtr_gpu.multitableqa.records import SourceQuestion, SourceTable
 
 Cells = Mapping[str, Sequence[tuple[int, int]]]
@@ -19,7 +19,7 @@ def index_cells(table: SourceTable) -> dict[str, list[tuple[int, int]]]:
     return places
 
 
-def find_evidence(question: SourceQuestion, parts: Sequence[Part], cells: Cells) -> tuple[int, ...] | None:
+def find_evidence(question: SourceQuestion, parts: Sequence[SubTable], cells: Cells) -> tuple[int, ...] | None:
     """The parts that hold the cells of a question's answers.
 
     Coordinates that the source gives are taken as they are. Else every answer is looked for as the whole text of a
@@ -54,7 +54,7 @@ def find_evidence(question: SourceQuestion, parts: Sequence[Part], cells: Cells)
     return tuple(sorted(found))
 
 
-def _holders(row: int, column: int, parts: Sequence[Part]) -> set[int]:
+def _holders(row: int, column: int, parts: Sequence[SubTable]) -> set[int]:
     return {number for number, part in enumerate(parts) if row in part.row_ids and column in part.column_ids}
 
 

@@ -1,7 +1,9 @@
 """Several questions on one table as one that takes several steps.
 
-Questions of a sequence keep their order and are joined by "Based on the answer,"; independent ones by "AND" and
-"Furthermore,". All statements of a merged one have a label of their own.
+Questions of a sequence keep their order. One that refers back begins with "Based on the answer,", unless words such as
+"of", "among" or "what about" begin it, which say so themselves. All others, of a sequence or not, are joined by ", AND"
+where that makes one sentence, or begin with "Furthermore," and, once that is used, "In addition,". Each statement of a
+merged one has a label of its own.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The questions of a benchmark, built from those that a source released.
 
 For each task: `built, counts = build_questions(questions, tables, settings)`, where `tables` maps a `source_id` to its
-table. Questions on tables that were filtered out go before, and those on a copy name the table that stays. Then
-`raw_questions(questions, built)` gives the same questions as released. Sets that share tables, such as
-WikiTableQuestions and SQA, are built in one call, so that a text asked in both is seen; only questions of one set are
-merged with each other.
+table. Questions on a copy name the table that stays; those on tables that are too simple to be cut are built as well,
+for tasks of whole tables, and left out when the others are put together. Then `raw_questions(questions, built)` gives
+the same questions as released. Sets that share tables, such as WikiTableQuestions and SQA, are built in one call, so
+that a text asked in both is seen; only questions of one set are merged with each other.
 
 The steps, in order, each with its knobs in `QuestionSettings`: filter, near-duplicates, decontextualize, ambiguous
 texts, merge, draw. The counts go into the manifest as they are: what is read is what was too short, of stop words,
@@ -43,8 +43,6 @@ from gtr_gpu.multitableqa.records import SourceQuestion, SourceTable
 from gtr_gpu.multitableqa.wording import sentence, tidy
 from gtr_gpu.progress import Progress
 
-Cells = tuple[tuple[int, int], ...]
-
 
 @dataclass(frozen=True, slots=True)
 class BuiltQuestion:
@@ -52,21 +50,23 @@ class BuiltQuestion:
 
     Attributes:
         text: What is asked.
-        source_id: The table that it is about.
         answers: The answers of all its parts, in order; () where those of a part are not public.
-        coordinates: The cells of all its parts' answers, each once; None where a part doesn't tell.
-        parts: How many released questions it merges.
-        question_ids: Their names, in order.
-        dataset: Their data set.
+        released: The released questions that it stands for, one or more on one table, in order.
     """
 
     text: str
-    source_id: str
     answers: tuple[str, ...]
-    coordinates: Cells | None
-    parts: int
-    question_ids: tuple[str, ...]
-    dataset: str = ""
+    released: tuple[SourceQuestion, ...]
+
+    @property
+    def source_id(self) -> str:
+        """The table that it is about."""
+        return self.released[0].table_id
+
+    @property
+    def parts(self) -> int:
+        """How many released questions it stands for."""
+        return len(self.released)
 
 
 def build_questions(
@@ -120,7 +120,7 @@ def build_questions(
 
 def raw_questions(questions: Iterable[SourceQuestion], built: Iterable[BuiltQuestion]) -> list[BuiltQuestion]:
     """The questions that built ones consist of, each alone and worded as its source released it."""
-    used = {(one.dataset, name) for one in built for name in one.question_ids}
+    used = {(question.dataset, question.question_id) for one in built for question in one.released}
     return [
         _built([question], question.text) for question in questions if (question.dataset, question.question_id) in used
     ]
@@ -230,21 +230,8 @@ def _drawn(built: Sequence[BuiltQuestion], settings: QuestionSettings) -> list[B
 
 def _built(questions: Sequence[SourceQuestion], text: str) -> BuiltQuestion:
     answered = all(question.answers for question in questions)
-    located = [question.coordinates for question in questions]
-    cells = (
-        None
-        if any(one is None for one in located)
-        else tuple(dict.fromkeys(cell for one in located for cell in one or ()))
-    )
-    return BuiltQuestion(
-        text=text,
-        source_id=questions[0].table_id,
-        answers=tuple(answer for question in questions for answer in question.answers) if answered else (),
-        coordinates=cells,
-        parts=len(questions),
-        question_ids=tuple(question.question_id for question in questions),
-        dataset=questions[0].dataset,
-    )
+    answers = tuple(answer for question in questions for answer in question.answers) if answered else ()
+    return BuiltQuestion(text, answers, tuple(questions))
 
 
 def _whole(question: SourceQuestion) -> str:

@@ -12,7 +12,7 @@ from gtr_gpu.multitableqa.task import PROTOCOLS, Task, read_task, tasks_in
 Numbers = dict[str, int | float]
 
 
-def measure(task: Task) -> Numbers:
+def task_numbers(task: Task) -> Numbers:
     """The numbers of a task.
 
     `tables` are what is searched (sub-tables), `source_tables` what they were cut from, and `distractors` the source
@@ -55,4 +55,4 @@ def numbers_of(folder: Path) -> list[tuple[str, str, Numbers]]:
             if protocol in counts
         ]
     tasks = (read_task(path) for path in tasks_in(folder))
-    return [(task.name, task.protocol, measure(task)) for task in tasks]
+    return [(task.name, task.protocol, task_numbers(task)) for task in tasks]

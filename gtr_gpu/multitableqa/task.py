@@ -13,12 +13,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from gtr_gpu.errors import GTRError, UnreadableSourceError
+from gtr_gpu.errors import GTRError
+from gtr_gpu.multitableqa.json_lines import NO_LIMIT, header_and_rows, read_objects, text_or_number, texts
 from gtr_gpu.tables import Table
-from gtr_gpu.tables.normalize import Limits, clean_text, make_table
-from gtr_gpu.tables.streams import open_binary, readable
+from gtr_gpu.tables.normalize import make_table
 
-TASKS = ("tfv", "single_hop", "multi_hop", "tatqa")
 PROTOCOLS = ("published", "withheld", "mixed", "whole")
 SPLITS = ("tune", "report")
 
@@ -26,7 +25,6 @@ _TABLES, _QUERIES, _RAW = "tables.jsonl", "queries.jsonl", "raw.jsonl"
 _RELEASED_TABLES, _RELEASED_QUERIES = "_table.jsonl", "_query.jsonl"
 # The release labels these with one text, and the others with a list of texts.
 _ONE_LABEL = ("tfv", "multi_hop")
-_NO_LIMIT = Limits(row_limit=1 << 40, cell_limit=1 << 60)
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class Task:
     """A corpus of tables and the questions on it.
 
     Attributes:
-        name: One of `TASKS`, that of a sample (`multi_hop_5523`), or the name of the folder of a foreign set.
+        name: One such as `tfv`, that of a sample (`multi_hop_5523`), or the name of the folder of a foreign set.
         protocol: One of `PROTOCOLS`, or "released" for a foreign set.
         tables: The N tables; each has an opaque `table_id`, `caption`, `header`, `rows` and nothing else.
         sources: The source of each table, `[N]`; a label.
@@ -124,7 +122,7 @@ def read_task(folder: Path) -> Task:
             raise GTRError(f"{place}: the table_idx {table.table_id!r} stands on an earlier line already")
         seen.add(table.table_id)
         tables.append(table)
-        sources.append(_id(fields, "source_table_idx", place))
+        sources.append(text_or_number(fields, "source_table_idx", place))
         splits.append(_split(fields))
     if not tables:
         raise GTRError(f"{tables_file} holds no table")
@@ -181,33 +179,7 @@ def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file, each with its place for messages."""
     if not path.is_file():
         raise GTRError(f"there is no file {str(path)!r}; a task needs its tables and its questions")
-    number = 0
-    try:
-        with readable(), open_binary(path) as stream:
-            for number, line in enumerate(stream, 1):
-                if line.strip():
-                    yield f"{path}:{number}", _object(line)
-    except UnreadableSourceError as error:
-        raise GTRError(f"{path}:{number}: {error}") from None
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    try:
-        fields = json.loads(line.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise UnreadableSourceError("it is not valid UTF-8") from None
-    except (RecursionError, ValueError) as error:
-        raise UnreadableSourceError(f"it is not valid JSON ({error})") from None
-    if not isinstance(fields, dict):
-        raise UnreadableSourceError("it is not a JSON object")
-    return fields
-
-
-def _id(fields: Mapping[str, Any], key: str, place: str) -> str:
-    value = fields.get(key)
-    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
-        raise GTRError(f"{place}: {key} must be a number or a text that is not empty, got {value!r}")
-    return str(value)
+    return read_objects(path)
 
 
 def _split(fields: Mapping[str, Any], otherwise: str = "report") -> str:
@@ -217,21 +189,17 @@ def _split(fields: Mapping[str, Any], otherwise: str = "report") -> str:
 
 
 def _table(fields: Mapping[str, Any], place: str) -> Table:
-    table_id = _id(fields, "table_idx", place)
+    table_id = text_or_number(fields, "table_idx", place)
     body = fields.get("table")
     if not isinstance(body, dict):
         raise GTRError(f"{place}: table must be an object with header and rows, got {type(body).__name__}")
-    header, rows = body.get("header"), body.get("rows")
-    if not isinstance(header, list):
-        raise GTRError(f"{place}: table.header must be a list of names, got {type(header).__name__}")
-    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        raise GTRError(f"{place}: table.rows must be a list of lists of cells")
-    return make_table(table_id, header, rows, _NO_LIMIT, caption=fields.get("caption"))
+    header, rows = header_and_rows(body, place, "table.")
+    return make_table(table_id, header, rows, NO_LIMIT, caption=fields.get("caption"))
 
 
 def _questions(path: Path, splits: Mapping[str, str], ids: set[str]) -> Iterator[Question]:
     for place, fields in _lines(path):
-        source = _id(fields, "source_table_idx", place)
+        source = text_or_number(fields, "source_table_idx", place)
         if source not in splits:
             raise GTRError(f"{place}: the question is on the table {source!r}, which no line of the tables has")
         text = fields.get("query")
@@ -246,17 +214,11 @@ def _questions(path: Path, splits: Mapping[str, str], ids: set[str]) -> Iterator
         yield Question(
             text,
             source,
-            _label(fields.get("label")),
+            texts(fields.get("label")),
             _split(fields, splits[source]),
             None if evidence is None else tuple(map(str, evidence)),
             parts,
         )
-
-
-def _label(value: object) -> tuple[str, ...]:
-    if value is None:
-        return ()
-    return tuple(map(clean_text, value)) if isinstance(value, list) else (clean_text(value),)
 
 
 def _table_lines(task: Task, example_queries: Mapping[str, Sequence[str]]) -> Iterator[dict[str, Any]]:

@@ -1,14 +1,13 @@
 """`gtr benchmark build` and `gtr benchmark stats`, on data sets written by hand."""
 
 import json
-from dataclasses import fields
 from pathlib import Path
 
 import multitableqa_layouts as layouts
 import pytest
 
 from gtr_gpu.cli import benchmark
-from gtr_gpu.multitableqa.question_settings import QuestionSettings
+from gtr_gpu.multitableqa.sources import KNOWN
 
 
 @pytest.fixture
@@ -104,9 +103,8 @@ def test_mistakes_are_one_sentence(gtr, tmp_path, words, message):
     assert not (tmp_path / "out").exists()
 
 
-def test_every_knob_of_the_questions_is_told():
-    knobs = {one.name for one in fields(QuestionSettings)} - {"seed"}
-    assert set(benchmark._QUESTION_KNOBS.split(", ")) == knobs
+def test_every_known_source_is_told():
+    assert tuple(benchmark._KNOWN.split(", ")) == KNOWN
 
 
 def test_the_group_alone_shows_its_commands(gtr):

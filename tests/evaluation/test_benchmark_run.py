@@ -57,8 +57,8 @@ def test_list(gtr, tmp_path):
     [
         (["--methods", "bm52-all"], "gtr: there is no method 'bm52-all'; did you mean bm25-all?"),
         (["--k", "10,x"], "gtr: --k must be whole numbers separated by commas, such as 10,20,50, got '10,x'"),
-        (["--k", "500"], "gtr: --k must be numbers from 1 to 100, got 500"),
-        (["--sample", "10"], "gtr: --sample must be at least 600 questions, got 10"),
+        (["--k", "500"], "gtr: cuts must be numbers from 1 to 100, got 500"),
+        (["--sample", "10"], "gtr: sample must be at least 600 questions, got 10"),
         (["--encoder", " "], "gtr: --encoder is empty"),
         (["--seed", "-1"], "gtr: --seed must be a whole number from 0 to 2^32 - 1, got -1"),
         (["--questions", "raw", "--split", "tune", "--methods", "bm25-all"], None),

@@ -14,6 +14,7 @@ from task_fakes import make_task
 
 from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError
+from gtr_gpu.evaluation import coarse_stage
 from gtr_gpu.evaluation.coarse_stage import coverage_of
 from gtr_gpu.evaluation.corpus import ask, blind
 from gtr_gpu.evaluation.methods.expansion import Expansion
@@ -21,7 +22,7 @@ from gtr_gpu.evaluation.methods.method import Resources, Scorer, best
 from gtr_gpu.evaluation.methods.registry import METHODS, chosen
 from gtr_gpu.index import GTRIndex
 from gtr_gpu.linearize import heuristic_fields, table_text
-from gtr_gpu.progress import Silent
+from gtr_gpu.progress import ENCODING, LOADING_ENCODER, Silent
 from gtr_gpu.ragged import Ragged
 from gtr_gpu.tables import Table
 
@@ -228,6 +229,33 @@ def test_oracle_prunes_as_the_authors_did(resources):
     assert n_pruned and n_free
 
 
+def test_blocks_of_the_coarse_stage_change_nothing(resources, monkeypatch):
+    task = make_task()
+    corpus = blind(task)
+    asked = ask(task, corpus, "built", "all")
+    oracle = METHODS["oracle-pruned"].make(resources)
+    oracle.index(corpus.tables)
+    stage = oracle.coarse_stage()
+
+    def found():
+        return oracle.rank_with_gold(asked.texts, asked.gold, 50).ids, stage.coverage(asked.texts, asked.gold, 50)
+
+    ids, covered = found()
+    monkeypatch.setattr(coarse_stage, "questions_at_once", lambda *_: 5)
+    assert len(list(stage.read(asked.texts, oracle.config, 50))) == 5
+    parted, covered_by_parts = found()
+    assert parted.equal(ids) and covered_by_parts == covered
+
+
+def test_seconds_of_a_build_leave_the_encoder_out(resources):
+    method = METHODS["gtr-default"].make(resources)
+    method.index(TABLES)
+    seconds = method._index.summary["seconds"]
+    assert {LOADING_ENCODER, ENCODING} < set(seconds)
+    others = sum(taken for stage, taken in seconds.items() if stage not in ("Loading the encoder", "Encoding"))
+    assert method.facts["build_seconds"] == round(others, 3)
+
+
 def test_coverage_by_hand():
     gold = Ragged.from_rows([[1, 2], [3], [0, 4]])
     candidates = Ragged.from_rows([[1, 2, 3], [0], [0]])
@@ -248,11 +276,10 @@ def test_corpora_with_nothing_to_read(name, resources):
 
 @pytest.mark.parametrize("name", ["bm25-all", "tfidf-all", "mix-all", "rrf+caption", "gtr-default"])
 def test_blocks_change_nothing(name, resources, monkeypatch):
-    from gtr_gpu.evaluation.methods import expansion, gtr, method
+    from gtr_gpu.evaluation.methods import gtr, method
 
     whole = ranked(name, resources)
     monkeypatch.setattr(method, "_SCORES_TOGETHER", 150)
-    monkeypatch.setattr(expansion, "_BLOCK_SCORES", 150)
     monkeypatch.setattr(gtr, "_TOGETHER", 5)
     parted = ranked(name, resources)
     assert parted.ids.equal(whole.ids)
@@ -264,5 +291,5 @@ def test_names():
     assert chosen("gtr-default, bm25-all") == ["bm25-all", "gtr-default"]
     with pytest.raises(GTRError, match="there is no method 'bm25'; did you mean bm25-all"):
         chosen("bm25")
-    with pytest.raises(GTRError, match="--methods is empty; give all, or some of bm25-schema"):
+    with pytest.raises(GTRError, match="methods is empty; give all, or some of bm25-schema"):
         chosen(" , ")

@@ -106,6 +106,20 @@ def test_samples_are_compared_on_shared_questions(results, tmp_path):
     assert "~12" in markdown([sampled])
 
 
+def test_runs_with_another_encoder_are_not_beside_the_newest(results, tmp_path):
+    """The newest run is the only one with its encoder, and the others are counted."""
+    group = next(group for group in groups_of(results, None) if group.name[2] == "built")
+    other = Results(tmp_path / "out")
+    for encoder, kept in (("first", group.rows), ("second", group.rows[:2])):
+        for row in kept:
+            key = f"{encoder}-{row.method}"
+            other.append({**row.record, "key": key, "encoder": encoder}, results.ranked(row.record))
+    (mixed,) = groups_of(other, None)
+    assert {row.record["encoder"] for row in mixed.rows} == {"second"} and len(mixed.rows) == 2
+    assert mixed.superseded == len(group.rows)
+    assert f"{len(group.rows)} older run(s) of changed methods, tables or encoders are not shown" in markdown([mixed])
+
+
 def test_files(results):
     report, summary, *plots = write_report(results)
     text = report.read_text()

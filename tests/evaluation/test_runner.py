@@ -123,6 +123,19 @@ def test_other_settings_and_other_tables_are_other_runs(tmp_path, monkeypatch):
     assert group.rows[0].record["settings"]["k1"] == 9 and group.rows[0].record["tables"] == 57
 
 
+@pytest.mark.parametrize("method", ["bm25-all", "gtr-default"])
+def test_other_code_of_the_harness_or_another_encoder_is_another_run(tmp_path, monkeypatch, method):
+    write_task(tmp_path / "made", make_task(), {})
+    plan = Plan([method], "all")
+    assert [known for _ in range(2) for *_, known in ran(tmp_path / "made", tmp_path / "out", plan)] == [False, True]
+    with monkeypatch.context() as patch:
+        patch.setattr(runner, "code_fingerprint", lambda of: f"other code of the {of}")
+        ((record, known),) = run(tmp_path / "made", tmp_path / "out", plan)
+    assert not known and record["settings"]["harness"] == "other code of the harness"
+    assert ran(tmp_path / "made", tmp_path / "out", plan, "other") == [("made", "released", method, False)]
+    assert [record["encoder"] == "other" for record in Results(tmp_path / "out").records()] == [False, False, True]
+
+
 def test_sets_of_questions(tmp_path):
     write_task(tmp_path / "made", make_task(), {})
     write_task(tmp_path / "bare", make_task(raw=False), {})
@@ -160,10 +173,10 @@ def test_samples(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"sample": 599}, "--sample must be at least 600 questions, got 599"),
-        ({"slow_sample": 1}, "--slow-sample must be at least 600 questions, got 1"),
-        ({"cuts": (10, 101)}, "--k must be numbers from 1 to 100, got 101"),
-        ({"cuts": (0,)}, "--k must be numbers from 1 to 100, got 0"),
+        ({"sample": 599}, "^sample must be at least 600 questions, got 599"),
+        ({"slow_sample": 1}, "^slow_sample must be at least 600 questions, got 1"),
+        ({"cuts": (10, 101)}, "^cuts must be numbers from 1 to 100, got 101"),
+        ({"cuts": (0,)}, "^cuts must be numbers from 1 to 100, got 0"),
     ],
 )
 def test_what_a_plan_refuses(options, words):

@@ -13,7 +13,7 @@ from gtr_gpu.multitableqa.builder import build
 from gtr_gpu.multitableqa.manifest import Manifest
 from gtr_gpu.multitableqa.question_settings import QuestionSettings
 from gtr_gpu.multitableqa.settings import Settings, draw
-from gtr_gpu.multitableqa.stats import measure, numbers_of
+from gtr_gpu.multitableqa.stats import numbers_of, task_numbers
 from gtr_gpu.multitableqa.task import Task, read_task, tasks_in
 
 CITIES = ("Oslo", "Bergen", "Lima", "Nairobi", "Quito", "Perth", "Accra", "Turin", "Osaka")
@@ -97,7 +97,7 @@ def test_counts_of_every_step(wtq: Path, sqa: Path, tmp_path: Path):
     assert published["equal_tables"] == 0
     manifest.verify(out)
     assert numbers_of(out) == [("single_hop", "published", published), ("single_hop", "whole", whole)]
-    assert measure(read_task(out / "single_hop" / "published")) == published
+    assert task_numbers(read_task(out / "single_hop" / "published")) == published
 
 
 def test_a_second_run_gives_the_same_bytes_and_another_seed_others(wtq: Path, sqa: Path, tmp_path: Path):
@@ -262,9 +262,10 @@ def test_an_earlier_benchmark_is_replaced_only_if_told_so(wtq: Path, tmp_path: P
     assert tasks_in(out) == [out / "single_hop" / "whole"]
     assert (out / "results.md").read_text() == "mine"
     Manifest.read(out).verify(out)
-    # What a build that was killed left behind is no hindrance.
-    (tmp_path / "killed" / ".unfinished-x").mkdir(parents=True)
+    # What a build that was killed left behind is no hindrance, and goes.
+    (tmp_path / "killed" / ".unfinished-x" / "tfv").mkdir(parents=True)
     build({"wtq": wtq}, tmp_path / "killed")
+    assert {path.name for path in (tmp_path / "killed").iterdir()} == {"manifest.json", "single_hop"}
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "x").write_text("")
     with pytest.raises(GTRError, match="holds something that is no benchmark"):
@@ -284,6 +285,27 @@ def test_a_build_that_fails_leaves_what_was_there(wtq: Path, tmp_path: Path):
     with pytest.raises(GTRError, match="no question of the task single_hop is left"):
         build({"wtq": wtq}, out, overwrite=True)
     assert _bytes(out) == before
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_no_manifest_stands_beside_files_that_are_not_its_own(wtq: Path, tmp_path: Path, monkeypatch, there: bool):
+    out = tmp_path / "out"
+    if there:
+        build({"wtq": wtq}, out)
+    moved = []
+
+    def move(path: Path, target: Path) -> Path:
+        if len(moved) == 2:
+            raise OSError("no space left")
+        moved.append(target)
+        return path.rename(target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", move)
+        with pytest.raises(OSError, match="no space left"):
+            build({"wtq": wtq}, out, Settings(protocols=("whole",), seed=1), overwrite=True)
+    assert [path.name for path in moved] == ["queries.jsonl", "raw.jsonl"]
+    assert not (out / "manifest.json").exists() and not list(out.glob(".unfinished-*"))
 
 
 def test_damage_is_found(wtq: Path, tmp_path: Path):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.multitableqa.decompose import Part, decompose, recompose, whole
+from gtr_gpu.multitableqa.decompose import SubTable, decompose, recompose, whole
 from gtr_gpu.multitableqa.records import SourceTable
 
 # Few different texts, so that equal cells, rows and columns are common.
@@ -103,7 +103,7 @@ def test_what_does_not_belong_together_is_refused():
     parts = decompose(_table(9, 2), 0)
     with pytest.raises(GTRError, match="a part of the table is missing"):
         recompose([part for part in parts if 0 not in part.row_ids])
-    wrong = Part("whole", (0,), (0, 1), ["h0", "h1"], [["other", "0.1"]])
+    wrong = SubTable("whole", (0,), (0, 1), ["h0", "h1"], [["other", "0.1"]])
     with pytest.raises(GTRError, match="the parts are not of one table: one has"):
         recompose([*parts, wrong])
     assert recompose([]) == ([], [])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gtr_gpu.multitableqa.decompose import Part
+from gtr_gpu.multitableqa.decompose import SubTable
 from gtr_gpu.multitableqa.evidence import find_evidence, index_cells
 from gtr_gpu.multitableqa.records import SourceQuestion, SourceTable
 
@@ -15,16 +15,16 @@ TABLE = SourceTable(
 )
 ALL = (0, 1, 2)
 BY_ROWS = [
-    Part("rows", (0, 2), ALL, TABLE.header, [TABLE.rows[0], TABLE.rows[2]]),
-    Part("rows", (1, 3), ALL, TABLE.header, [TABLE.rows[1], TABLE.rows[3]]),
+    SubTable("rows", (0, 2), ALL, TABLE.header, [TABLE.rows[0], TABLE.rows[2]]),
+    SubTable("rows", (1, 3), ALL, TABLE.header, [TABLE.rows[1], TABLE.rows[3]]),
 ]
 BY_COLUMNS = [
-    Part("columns", (0, 1, 2, 3), (0, 1), TABLE.header[:2], [row[:2] for row in TABLE.rows]),
-    Part("columns", (0, 1, 2, 3), (0, 2), ["country", "people"], [[row[0], row[2]] for row in TABLE.rows]),
+    SubTable("columns", (0, 1, 2, 3), (0, 1), TABLE.header[:2], [row[:2] for row in TABLE.rows]),
+    SubTable("columns", (0, 1, 2, 3), (0, 2), ["country", "people"], [[row[0], row[2]] for row in TABLE.rows]),
 ]
 
 
-def _find(parts: list[Part], *answers: str, **fields: object) -> tuple[int, ...] | None:
+def _find(parts: list[SubTable], *answers: str, **fields: object) -> tuple[int, ...] | None:
     question = SourceQuestion("q", "what?", "t", answers, **fields)  # type: ignore[arg-type]
     return find_evidence(question, parts, index_cells(TABLE))
 
@@ -52,8 +52,8 @@ def test_answers_are_looked_for_in_cells(answers, by_rows, by_columns):
 
 def test_an_answer_in_cells_of_several_parts_tells_nothing():
     parts = [
-        Part("rows", (0, 1), ALL, TABLE.header, TABLE.rows[:2]),
-        Part("rows", (2, 3), ALL, TABLE.header, TABLE.rows[2:]),
+        SubTable("rows", (0, 1), ALL, TABLE.header, TABLE.rows[:2]),
+        SubTable("rows", (2, 3), ALL, TABLE.header, TABLE.rows[2:]),
     ]
     assert _find(parts, "Norway") is None
 

@@ -59,6 +59,19 @@ def test_a_sequence_builds_on_its_answers() -> None:
     assert text == "Which clubs played? Based on the answer, what were their points? Of these, which is lowest?"
 
 
+def test_what_does_not_refer_back_is_joined_like_an_independent_one() -> None:
+    parts = [
+        Part("which clubs played?", "which clubs played?"),
+        Part("what about rugby?", "what about rugby?", refers_back=True),
+        Part("of all games, which was last?", "of all games, which was last?"),
+        Part("who won it?", "who won it?"),
+    ]
+    text = merged(parts, statement=False, sequential=True, chance=Always(0.9))
+    assert text == (
+        "Which clubs played? What about rugby? Furthermore, of all games, which was last? In addition, who won it?"
+    )
+
+
 @given(st.integers(0, 60), st.floats(0, 1), st.integers(2, 5), st.integers())
 def test_every_question_is_in_one_group(count: int, share: float, max_parts: int, seed: int) -> None:
     texts = [f"which {row} {row * row} {row * 7}" for row in range(count)]

@@ -231,5 +231,5 @@ def test_empty_truncated_and_doubled_sources_are_told(tmp_path: Path):
     with pytest.raises(GTRError, match=r"tables.jsonl.zst: it is truncated"):
         read_source("mine", tmp_path)
     path.write_bytes(b"\xff{}")
-    with pytest.raises(GTRError, match=r"tables.jsonl.zst:1: it is not valid JSON in UTF-8"):
+    with pytest.raises(GTRError, match=r"tables.jsonl.zst:1: it is not valid UTF-8"):
         read_source("mine", tmp_path)

@@ -127,7 +127,11 @@ def test_tasks_are_found_in_a_benchmark_and_by_themselves(tmp_path: Path):
         ([], [{"query": "q", "source_table_idx": 2}], "wtq_table.jsonl holds no table"),
         ([_line()], [], "wtq_query.jsonl holds no question"),
         ([_line(), _line()], [], "wtq_table.jsonl:2: the table_idx '4' stands on an earlier line"),
-        ([_line(table_idx=None)], [], "wtq_table.jsonl:1: table_idx must be a number or a text"),
+        (
+            [_line(table_idx=None)],
+            [],
+            "wtq_table.jsonl:1: table_idx must be a text that is not empty, or a whole number",
+        ),
         ([_line(source_table_idx="")], [], "wtq_table.jsonl:1: source_table_idx must be"),
         ([_line(table="| a |")], [], "wtq_table.jsonl:1: table must be an object with header and rows, got str"),
         ([_line(table={"header": "a", "rows": []})], [], "table.header must be a list of names, got str"),

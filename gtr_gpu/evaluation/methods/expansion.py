@@ -16,8 +16,6 @@ from gtr_gpu.evaluation.methods.method import Ranking, Resources, Scorer, best
 from gtr_gpu.linearize import one_line
 from gtr_gpu.tables import Table
 
-_BLOCK_SCORES = 1 << 21
-
 
 class Expansion(Scorer):
     """Groups tables of the same caption or header: a group comes where its best table would, in order of its scores.
@@ -59,19 +57,8 @@ class Expansion(Scorer):
         """The scores before the expansion."""
         return self._of.score(queries)
 
-    def rank(self, queries: Sequence[str], k: int) -> Ranking:
+    def ranked(self, scores: Tensor, k: int) -> Ranking:
         """Ranks groups by their best table, then the tables of a group by their own scores."""
-        self.prepare(queries)
-        parts = []
-        step = max(1, _BLOCK_SCORES // max(self.n_tables, 1))
-        with self.resources.progress.stage(f"Ranking, {self.name}", len(queries)) as stage:
-            for start in range(0, len(queries), step):
-                block = queries[start : start + step]
-                parts.append(self._expanded(self.score(block), k))
-                stage.advance(len(block))
-        return Ranking(torch.cat([part.ids for part in parts]), torch.cat([part.scores for part in parts]))
-
-    def _expanded(self, scores: Tensor, k: int) -> Ranking:
         groups = self._groups.expand_as(scores)
         tops = torch.full((len(scores), self._n_groups), -torch.inf).scatter_reduce_(1, groups, scores, "amax")
         # The first k groups hold k tables at least, and the one that starts a group is among the first k tables.

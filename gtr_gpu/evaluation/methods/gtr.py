@@ -17,6 +17,7 @@ from gtr_gpu.evaluation.code import code_fingerprint
 from gtr_gpu.evaluation.methods.method import Ranking, Resources, padded
 from gtr_gpu.features.semantic import Encoder
 from gtr_gpu.index import GTRIndex
+from gtr_gpu.progress import ENCODING, LOADING_ENCODER
 from gtr_gpu.storage import IndexFolder
 from gtr_gpu.tables import Table
 
@@ -50,7 +51,7 @@ class GTR:
     def facts(self) -> Mapping[str, object]:
         """How long the index took to build, encoding apart, whether in this run or an earlier one."""
         seconds: Mapping[str, float] = self._index.summary.get("seconds", {})
-        built = sum(taken for stage, taken in seconds.items() if "ncod" not in stage)
+        built = sum(taken for stage, taken in seconds.items() if stage not in (LOADING_ENCODER, ENCODING))
         return {"index_reused": self._reused, "build_seconds": round(built, 3)}
 
     def coarse_stage(self) -> CoarseStage:

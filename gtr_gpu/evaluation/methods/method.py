@@ -124,11 +124,15 @@ class Scorer:
         with self.resources.progress.stage(f"Ranking, {self.name}", len(queries)) as stage:
             for start in range(0, len(queries), step):
                 block = queries[start : start + step]
-                parts.append(best(self.score(block), k, self.floor))
+                parts.append(self.ranked(self.score(block), k))
                 stage.advance(len(block))
         if not parts:
             return Ranking(torch.zeros(0, k, dtype=torch.int64), torch.zeros(0, k))
         return Ranking(torch.cat([part.ids for part in parts]), torch.cat([part.scores for part in parts]))
+
+    def ranked(self, scores: Tensor, k: int) -> Ranking:
+        """The ranking that scores `[B, N]` make."""
+        return best(scores, k, self.floor)
 
 
 def best(scores: Tensor, k: int, floor: float = -torch.inf) -> Ranking:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gtr_gpu.coarse import Candidates, find_candidates
-from gtr_gpu.evaluation.coarse_stage import CoarseStage
+from gtr_gpu.evaluation.coarse_stage import CoarseStage, gold_held
 from gtr_gpu.evaluation.methods.gtr import GTR
 from gtr_gpu.evaluation.methods.method import Ranking, padded
 from gtr_gpu.fine import rank
@@ -40,7 +40,7 @@ class OraclePruned(GTR):
         parts = []
         start = 0
         with self.resources.progress.stage(f"Ranking, {self.name}", len(queries)) as progress:
-            for block in stage.read(queries):
+            for block in stage.read(queries, self.config, asked):
                 stop = start + len(block)
                 candidates = self._pruned(stage, block, gold.slice(start, stop))
                 found = rank(candidates, stage.snapshot, self.config, asked)
@@ -56,19 +56,12 @@ class OraclePruned(GTR):
             config = self.config.override({"modalities": (modality,)})
             pool = find_candidates(block, stage.snapshot, config, 1).tables.to("cpu")
             pools.append(pool)
-            right.append(_holds_all(pool, gold, n_tables))
+            right.append(gold_held(pool, gold, n_tables) == gold.lengths)
         agreed = torch.stack(right)
         kept = agreed | ~agreed.any(0)
         tables = union([_only(pool, mask) for pool, mask in zip(pools, kept, strict=True)]).to(stage.snapshot.device)
         scores = torch.cat([stage.snapshot.semantic(tables[row]) @ block.semantic[row] for row in range(len(tables))])
         return Candidates(tables, scores)
-
-
-def _holds_all(pool: Ragged, gold: Ragged, n_tables: int) -> Tensor:
-    """Which rows of a pool hold all gold tables, `[B]`, bool."""
-    held = torch.isin(gold.segment_ids() * n_tables + gold.values, pool.segment_ids() * n_tables + pool.values)
-    missing = torch.zeros(len(gold), dtype=torch.int64).index_add_(0, gold.segment_ids(), (~held).long())
-    return missing == 0
 
 
 def _only(pool: Ragged, rows: Tensor) -> Ragged:

@@ -125,7 +125,7 @@ def chosen(names: str) -> list[str]:
     """
     asked = [name.strip() for name in names.split(",") if name.strip()]
     if not asked:
-        raise GTRError(f"--methods is empty; give all, or some of {', '.join(METHODS)}")
+        raise GTRError(f"methods is empty; give all, or some of {', '.join(METHODS)}")
     for name in asked:
         if name != "all" and name not in METHODS:
             near = difflib.get_close_matches(name, METHODS, 1)

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from gtr_gpu.multitableqa.json_lines import texts
 from gtr_gpu.multitableqa.records import SourceQuestion, SourceTable
-from gtr_gpu.multitableqa.sources.source import Source, named, read_json, source_table, texts
+from gtr_gpu.multitableqa.sources.source import Source, named, read_json, source_table
 from gtr_gpu.tables.normalize import clean_text
 
 LOOKED_FOR = "HybridQA's released_data/*.json with a folder tables_tok/*.json (of WikiTables-WithLinks or OTT-QA)"

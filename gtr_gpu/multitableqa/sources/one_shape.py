@@ -9,16 +9,15 @@ after the last `_`), `answer_coordinates` (pairs of row and column) and `answer_
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from gtr_gpu.errors import GTRError
+from gtr_gpu.multitableqa.json_lines import header_and_rows, read_objects, text_or_number, texts
 from gtr_gpu.multitableqa.records import SourceQuestion, SourceTable
-from gtr_gpu.multitableqa.sources.source import Source, named, source_table, texts
+from gtr_gpu.multitableqa.sources.source import Source, source_table
 from gtr_gpu.tables.normalize import clean_text
-from gtr_gpu.tables.streams import open_binary
 
 LOOKED_FOR = "tables.jsonl and queries.jsonl (or .jsonl.zst, .jsonl.gz)"
 _ENDINGS = ("", ".zst", ".gz")
@@ -52,29 +51,14 @@ def _file(folder: Path, name: str) -> Path | None:
 def _lines(folder: Path, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
     path = _file(folder, name)
     assert path is not None, "found() says that it is there"
-    with named(path), open_binary(path) as stream:
-        for number, line in enumerate(stream, 1):
-            if not line.strip():
-                continue
-            place = f"{path}:{number}"
-            try:
-                fields = json.loads(line.decode("utf-8-sig"))
-            except ValueError:
-                raise GTRError(f"{place}: it is not valid JSON in UTF-8") from None
-            if not isinstance(fields, dict):
-                raise GTRError(f"{place}: it is not a JSON object")
-            yield place, fields
+    return read_objects(path)
 
 
 def _table(fields: Mapping[str, Any], dataset: str, place: str) -> SourceTable:
-    header, rows = fields.get("header"), fields.get("rows")
-    if not isinstance(header, list):
-        raise GTRError(f"{place}: header must be a list of names, got {type(header).__name__}")
-    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
-        raise GTRError(f"{place}: rows must be a list of lists of cells")
+    header, rows = header_and_rows(fields, place)
     same_as = fields.get("wtq_table_id")
     return source_table(
-        _text(fields, "table_id", place),
+        text_or_number(fields, "table_id", place),
         fields.get("caption"),
         header,
         rows,
@@ -84,14 +68,14 @@ def _table(fields: Mapping[str, Any], dataset: str, place: str) -> SourceTable:
 
 
 def _question(fields: Mapping[str, Any], dataset: str, kind: str, place: str) -> SourceQuestion:
-    name = _text(fields, "query_id", place)
+    name = text_or_number(fields, "query_id", place)
     history = fields.get("history")
     if history is not None and not (isinstance(history, list) and all(isinstance(one, str) for one in history)):
         raise GTRError(f"{place}: history must be a list of questions")
     return SourceQuestion(
         name,
-        clean_text(_text(fields, "query", place)),
-        _text(fields, "table_id", place),
+        clean_text(text_or_number(fields, "query", place)),
+        text_or_number(fields, "table_id", place),
         texts(fields.get("answer")),
         coordinates=_coordinates(fields.get("answer_coordinates"), place),
         history=texts(history),
@@ -101,13 +85,6 @@ def _question(fields: Mapping[str, Any], dataset: str, kind: str, place: str) ->
         evidence_from=fields.get("answer_from"),
         dataset=dataset,
     )
-
-
-def _text(fields: Mapping[str, Any], key: str, place: str) -> str:
-    value = fields.get(key)
-    if isinstance(value, bool) or not isinstance(value, str | int) or not str(value).strip():
-        raise GTRError(f"{place}: {key} must be a text that is not empty, got {value!r}")
-    return str(value)
 
 
 def _coordinates(value: object, place: str) -> tuple[tuple[int, int], ...] | None:

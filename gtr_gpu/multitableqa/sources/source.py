@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from gtr_gpu.errors import GTRError, UnreadableSourceError
+from gtr_gpu.multitableqa.json_lines import NO_LIMIT
 from gtr_gpu.multitableqa.records import SourceQuestion, SourceTable
-from gtr_gpu.tables.normalize import Limits, clean_text, make_table
+from gtr_gpu.tables.normalize import make_table
 from gtr_gpu.tables.streams import open_binary, readable
-
-_NO_LIMIT = Limits(row_limit=1 << 40, cell_limit=1 << 60)
 
 
 @dataclass(frozen=True)
@@ -69,15 +68,8 @@ def source_table(
     same_as: str | None = None,
 ) -> SourceTable:
     """A table with clean texts in rows that are all as long as the header."""
-    table = make_table(source_id, header, rows, _NO_LIMIT, caption=caption)
+    table = make_table(source_id, header, rows, NO_LIMIT, caption=caption)
     return SourceTable(source_id, table.caption, table.header, table.rows, dataset, same_as)
-
-
-def texts(value: object) -> tuple[str, ...]:
-    """Answers as texts: a list's items, a single value, or none at all."""
-    if value is None:
-        return ()
-    return tuple(clean_text(item) for item in value) if isinstance(value, list | tuple) else (clean_text(value),)
 
 
 @contextmanager

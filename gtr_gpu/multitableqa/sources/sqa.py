@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gtr_gpu.errors import UnreadableSourceError
+from gtr_gpu.multitableqa.json_lines import texts
 from gtr_gpu.multitableqa.records import SourceQuestion
-from gtr_gpu.multitableqa.sources.source import Source, named, source_table, texts
+from gtr_gpu.multitableqa.sources.source import Source, named, source_table
 from gtr_gpu.tables.normalize import clean_text
 
 LOOKED_FOR = "Sequential QA's *.tsv with table_csv/*.csv"

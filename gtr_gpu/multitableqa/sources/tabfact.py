@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from gtr_gpu.multitableqa.json_lines import texts
 from gtr_gpu.multitableqa.records import SourceQuestion
-from gtr_gpu.multitableqa.sources.source import Source, named, read_json, source_table, texts
+from gtr_gpu.multitableqa.sources.source import Source, named, read_json, source_table
 from gtr_gpu.tables.normalize import clean_text
 
 LOOKED_FOR = "TabFact's data/all_csv/*.csv with collected_data/*.json or tokenized_data/*.json"

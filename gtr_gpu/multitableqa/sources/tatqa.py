@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from gtr_gpu.multitableqa.json_lines import texts
 from gtr_gpu.multitableqa.records import SourceQuestion, SourceTable
-from gtr_gpu.multitableqa.sources.source import Source, named, read_json, source_table, texts
+from gtr_gpu.multitableqa.sources.source import Source, named, read_json, source_table
 from gtr_gpu.tables.normalize import clean_text
 
 LOOKED_FOR = "TAT-QA's dataset_raw/tatqa_dataset_*.json"
