@@ -5,7 +5,7 @@ from gtr_gpu.evaluation.methods.method import Resources
 from gtr_gpu.progress import Silent
 
 
-@pytest.fixture(autouse=True, scope="session")
+@pytest.fixture(autouse=True, scope="module")
 def fast_presets():
     """Indexes of small corpora without a tagger, which takes seconds to load."""
     from gtr_gpu import config
