@@ -87,8 +87,8 @@ class Ranked:
                 gold = Ragged(torch.from_numpy(arrays["gold"]), torch.from_numpy(arrays["gold_offsets"]))
                 ids, scores = torch.from_numpy(arrays["ids"]), torch.from_numpy(arrays["scores"])
                 return cls(arrays["numbers"], arrays["groups"], ids, scores, gold)
-        except (OSError, ValueError, KeyError, EOFError) as error:
-            raise GTRError(f"the rankings {path} can't be read ({error}); delete the file and run again") from None
+        except (OSError, ValueError, KeyError, EOFError):
+            raise GTRError(f"the rankings {path} are damaged; delete the file and run again") from None
 
 
 class Results:

@@ -110,11 +110,13 @@ def draw_sample(cuts: Sequence[Cut], count: int, seed: int, name: str) -> set[st
         The names of the sources.
 
     Raises:
-        GTRError: There are fewer sub-tables than that.
+        GTRError: There are fewer sub-tables than that, or each table has more parts.
     """
     there = sum(len(cut.parts) for cut in cuts)
     if there < count:
-        raise GTRError(f"a sample of {count:,} sub-tables can't be drawn from the {there:,} of the task {name}")
+        raise GTRError(
+            f"a sample of {count:,} sub-tables can't be drawn from the {there:,} of the task {name}; ask for fewer"
+        )
     rest = count
     drawn = set()
     for cut in sorted(cuts, key=lambda cut: (draw(seed, "sample", cut.table.source_id), cut.table.source_id)):
@@ -123,6 +125,11 @@ def draw_sample(cuts: Sequence[Cut], count: int, seed: int, name: str) -> set[st
             rest -= len(cut.parts)
         if not rest:
             break
+    if not drawn:
+        least = min(len(cut.parts) for cut in cuts)
+        raise GTRError(
+            f"a sample of {count:,} sub-tables holds no whole table of the task {name}; ask for {least} at least"
+        )
     return drawn
 
 

@@ -67,7 +67,7 @@ def build(
     settings = settings or Settings()
     progress = progress or Silent()
     _check_names(sources, settings)
-    _check_out(out, overwrite)
+    _check_out(out, overwrite, sources)
     read = []
     with progress.stage("read", len(sources)) as stage:
         for name in sorted(sources):
@@ -200,7 +200,12 @@ def _check_names(sources: Mapping[str, Path], settings: Settings) -> None:
             raise GTRError(f"there is no task {name!r} to draw a sample of; it must be one of {_listed(tasks)}")
 
 
-def _check_out(out: Path, overwrite: bool) -> None:
+def _check_out(out: Path, overwrite: bool, sources: Mapping[str, Path]) -> None:
+    for name, source in sources.items():
+        if source.is_dir() and out.resolve().is_relative_to(source.resolve()):
+            raise GTRError(
+                f"{out} lies in the source {name}, which it would become part of; give another folder to --out"
+            )
     if out.exists() and not out.is_dir():
         raise GTRError(f"{out} is a file; give a folder for the benchmark")
     if (out / NAME).is_file():

@@ -105,7 +105,7 @@ def test_a_damaged_line_is_told(folder, tmp_path, caplog):
     assert "its rankings are missing" in caplog.text
     damaged = Results(tmp_path / "out").ranking_path("damaged")
     damaged.write_bytes(b"no archive")
-    with pytest.raises(GTRError, match="can't be read"):
+    with pytest.raises(GTRError, match="are damaged; delete the file"):
         Results(tmp_path / "out").ranked({"key": "damaged"})
 
 

@@ -215,6 +215,21 @@ def test_a_sample_holds_whole_sources_of_the_task(wtq: Path, tmp_path: Path):
     assert not (tmp_path / "no").exists()
 
 
+def test_a_sample_of_no_whole_table_is_refused(wtq: Path, tmp_path: Path):
+    with pytest.raises(
+        GTRError, match="a sample of 1 sub-tables holds no whole table of the task single_hop; ask for 3"
+    ):
+        build({"wtq": wtq}, tmp_path / "out", Settings(samples={"single_hop": 1}))
+
+
+@pytest.mark.parametrize("inside", ["", "out"])
+def test_a_source_is_not_built_into(wtq: Path, tmp_path: Path, inside: str):
+    before = _bytes(wtq)
+    with pytest.raises(GTRError, match="lies in the source wtq, which it would become part of; give another folder"):
+        build({"wtq": wtq}, wtq / inside, overwrite=True)
+    assert _bytes(wtq) == before
+
+
 def test_released_layouts_make_their_tasks(tmp_path: Path):
     sources = {name: getattr(layouts, name)(tmp_path / name) for name in ("tabfact", "wtq", "sqa", "hybridqa", "tatqa")}
     # These tables and questions are tiny.
