@@ -13,7 +13,8 @@ from typing import Any
 
 import _common as common
 
-LOADING, ENCODING = "Loading the encoder", "Encoding"
+from gtr_gpu.progress import ENCODING, LOADING_ENCODER
+
 # What the whole of TabFact may cost.
 MAX_SHARE, MAX_MEMORY = 0.25, 2e9
 
@@ -24,7 +25,7 @@ def measure(options: Namespace, name: str) -> dict[str, Any]:
     report = json.loads(process.output)
     info = json.loads(common.run_gtr("info", folder, "--json").output)
     seconds = info["summary"]["seconds"]
-    outside = process.seconds - seconds[LOADING] - seconds[ENCODING]
+    outside = process.seconds - seconds[LOADING_ENCODER] - seconds[ENCODING]
     return {
         "set": name,
         "tables": report["tables"],
