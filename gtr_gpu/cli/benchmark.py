@@ -132,11 +132,10 @@ def stats(
     were cut into, with rows and columns on average; the questions, those to tune on, those that tell which tables hold
     the evidence, and the released ones that they were made of.
     """
-    from gtr_gpu.multitableqa.manifest import Manifest
-    from gtr_gpu.multitableqa.stats import numbers_of
+    from gtr_gpu.multitableqa.stats import numbers_of, verify
 
     if check:
-        Manifest.read(folder).verify(folder)
+        verify(folder)
     if as_json:
         common.put_json([{"task": name, "protocol": protocol, **some} for name, protocol, some in numbers_of(folder)])
     else:

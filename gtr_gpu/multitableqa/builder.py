@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import re
-import shutil
-import tempfile
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,13 +17,13 @@ from gtr_gpu.multitableqa.decompose import decompose, whole
 from gtr_gpu.multitableqa.manifest import NAME, Manifest
 from gtr_gpu.multitableqa.queries import BuiltQuestion, build_questions, raw_questions
 from gtr_gpu.multitableqa.records import SourceQuestion, SourceTable
+from gtr_gpu.multitableqa.replacement import UNFINISHED, finish_replacement, replacing
 from gtr_gpu.multitableqa.settings import TASK_OF, Settings
 from gtr_gpu.multitableqa.sources import Source, read_source
 from gtr_gpu.multitableqa.stats import task_numbers
 from gtr_gpu.multitableqa.task import write_task
 from gtr_gpu.progress import Progress, Silent
 
-_UNFINISHED = ".unfinished-"
 _SOURCE_NAME = re.compile(r"[a-z0-9][a-z0-9_-]*")
 
 
@@ -67,6 +64,7 @@ def build(
     settings = settings or Settings()
     progress = progress or Silent()
     _check_names(sources, settings)
+    finish_replacement(out)
     _check_out(out, overwrite, sources)
     read = []
     with progress.stage("read", len(sources)) as stage:
@@ -83,7 +81,7 @@ def build(
         tasks={},
         files={},
     )
-    with _replacing(out) as folder:
+    with replacing(out) as folder:
         for name in dict.fromkeys(TASK_OF.get(source.name, source.name) for source in read):
             pool = _pool([source for source in read if TASK_OF.get(source.name, source.name) == name])
             _TaskBuilder(name, pool, settings, progress).write(folder, manifest)
@@ -214,45 +212,10 @@ def _check_out(out: Path, overwrite: bool, sources: Mapping[str, Path]) -> None:
                 f"{out} already holds a benchmark; give --overwrite to replace it, or another folder to --out"
             )
         Manifest.read(out)
-    elif out.is_dir() and any(not path.name.startswith(_UNFINISHED) for path in out.iterdir()):
+    elif out.is_dir() and any(not path.name.startswith(UNFINISHED) for path in out.iterdir()):
         raise GTRError(
-            f"{out} holds something that is no benchmark, or half of one; delete it, or give another folder to --out"
+            f"{out} holds something that is no benchmark; give another folder to --out, or delete what is there"
         )
-
-
-@contextmanager
-def _replacing(out: Path) -> Iterator[Path]:
-    """A folder whose content becomes that of `out` if all goes well, and is gone otherwise.
-
-    Of a benchmark that is there already, what its manifest names goes, and whatever else somebody put there stays. The
-    old manifest goes first and the new one comes last, so that none ever stands beside files that are not its own.
-    """
-    new = not out.exists()
-    out.mkdir(parents=True, exist_ok=True)
-    for left in out.glob(f"{_UNFINISHED}*/"):
-        shutil.rmtree(left)
-    # Inside, since `out` may be a disk of its own.
-    folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=out))
-    try:
-        yield folder
-        if (out / NAME).is_file():
-            names = Manifest.read(out).files
-            (out / NAME).unlink()
-            for name in names:
-                (out / name).unlink(missing_ok=True)
-        for path in sorted(folder.rglob("*"), key=lambda path: (path == folder / NAME, path)):
-            target = out / path.relative_to(folder)
-            if path.is_dir():
-                target.mkdir(exist_ok=True)
-            else:
-                path.replace(target)
-        new = False
-    finally:
-        # What goes wrong here would hide what went wrong before.
-        shutil.rmtree(folder, ignore_errors=True)
-        if new:
-            with suppress(OSError):
-                out.rmdir()
 
 
 def _plain(settings: Settings) -> dict[str, Any]:

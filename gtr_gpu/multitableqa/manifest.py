@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from gtr_gpu.errors import GTRError
+from gtr_gpu.multitableqa.task import PROTOCOLS
 
 NAME = "manifest.json"
+REPLACEMENT = ".replacement"
+"""Where in a benchmark's folder a complete one waits until the earlier one has made room."""
 _FORMAT = 1
 
 
@@ -56,16 +59,58 @@ class Manifest:
         except (AttributeError, KeyError, TypeError, ValueError):
             raise GTRError(f"{path} is no manifest of a benchmark; build the benchmark anew") from None
 
-    def verify(self, folder: Path) -> None:
-        """Compares every file with its checksum.
+    def verify(self, folder: Path, within: str = "") -> None:
+        """Compares files with their checksums.
+
+        Args:
+            folder: The benchmark's folder.
+            within: Only those below this folder of it, such as `tfv/mixed/`; all of them else.
 
         Raises:
-            GTRError: A file is missing or was changed.
+            GTRError: A file is missing or was changed, or there is none to compare.
         """
-        for name, expected in self.files.items():
+        files = {name: expected for name, expected in self.files.items() if name.startswith(within)}
+        if not files:
+            raise GTRError(
+                f"{folder / within} is no part of what {folder / NAME} says was built; move it elsewhere, or build the "
+                "benchmark anew"
+            )
+        for name, expected in files.items():
             path = folder / name
             if not path.is_file():
                 raise GTRError(f"{path} is missing; build the benchmark anew")
             with path.open("rb") as file:
                 if hashlib.file_digest(file, "sha256").hexdigest() != expected:
                     raise GTRError(f"{path} is not what was built: its checksum differs; build the benchmark anew")
+
+
+def manifest_of(folder: Path) -> Manifest | None:
+    """The manifest of a benchmark; None where none was built.
+
+    Raises:
+        GTRError: It is damaged or of another version, or the benchmark is half replaced.
+    """
+    if (folder / REPLACEMENT).is_dir():
+        raise GTRError(
+            f"the benchmark {folder} is half replaced, since a build was broken off; run `gtr benchmark build` on it "
+            "again, which finishes that first"
+        )
+    return Manifest.read(folder) if (folder / NAME).is_file() else None
+
+
+def verify_tasks(tasks: Iterable[Path]) -> None:
+    """Compares the files of tasks with the checksums of the benchmark that they were built in.
+
+    Tasks that were not built, such as those in their authors' layout, have none and are left alone.
+
+    Args:
+        tasks: Folders of tasks.
+
+    Raises:
+        GTRError: A file is missing or was changed, a task is none of its benchmark's, or that is damaged.
+    """
+    for task in (path.resolve() for path in tasks):
+        folder = task.parent.parent
+        manifest = manifest_of(folder) if task.name in PROTOCOLS else None
+        if manifest is not None:
+            manifest.verify(folder, f"{task.parent.name}/{task.name}/")

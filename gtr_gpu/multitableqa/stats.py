@@ -6,7 +6,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from gtr_gpu.multitableqa.manifest import NAME, Manifest
+from gtr_gpu.errors import GTRError
+from gtr_gpu.multitableqa.manifest import NAME, manifest_of
 from gtr_gpu.multitableqa.task import PROTOCOLS, Task, read_task, tasks_in
 
 Numbers = dict[str, int | float]
@@ -47,12 +48,29 @@ def numbers_of(folder: Path) -> list[tuple[str, str, Numbers]]:
     Raises:
         GTRError: There is no benchmark, or it is damaged.
     """
-    if (folder / NAME).is_file():
+    manifest = manifest_of(folder)
+    if manifest is not None:
         return [
             (name, protocol, counts[protocol])
-            for name, counts in Manifest.read(folder).tasks.items()
+            for name, counts in manifest.tasks.items()
             for protocol in PROTOCOLS
             if protocol in counts
         ]
     tasks = (read_task(path) for path in tasks_in(folder))
     return [(task.name, task.protocol, task_numbers(task)) for task in tasks]
+
+
+def verify(folder: Path) -> None:
+    """Compares all files of a benchmark with their checksums.
+
+    Raises:
+        GTRError: A file is missing or was changed, or there is no benchmark that has checksums.
+    """
+    manifest = manifest_of(folder)
+    if manifest is None:
+        tasks_in(folder)
+        raise GTRError(
+            f"there are no checksums to --check, since {str(folder)!r} holds no {NAME}; give the folder of a benchmark "
+            "that `gtr benchmark build` made, or leave out --check"
+        )
+    manifest.verify(folder)

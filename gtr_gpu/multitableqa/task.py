@@ -88,6 +88,8 @@ def tasks_in(folder: Path) -> list[Path]:
     Raises:
         GTRError: There is no such folder, or no task in it.
     """
+    if folder.is_file():
+        raise GTRError(f"{str(folder)!r} is a file; give the folder of a benchmark, or of a task")
     if not folder.is_dir():
         raise GTRError(f"there is no folder {str(folder)!r}; `gtr benchmark build --out {folder}` makes one")
     if _files_of(folder):
@@ -117,9 +119,16 @@ def read_task(folder: Path) -> Task:
     splits: list[str] = []
     seen: set[str] = set()
     for place, fields in _lines(tables_file):
+        if not tables and "table_id" in fields and "table_idx" not in fields:
+            raise GTRError(
+                f"{str(folder)!r} holds a data set, not a task of a benchmark; "
+                f"`gtr benchmark build --source NAME={folder} --out BENCHMARK` makes a benchmark of it"
+            )
         table = _table(fields, place)
         if table.table_id in seen:
-            raise GTRError(f"{place}: the table_idx {table.table_id!r} stands on an earlier line already")
+            raise GTRError(
+                f"{place}: the table_idx {table.table_id!r} stands on an earlier line already; give each table its own"
+            )
         seen.add(table.table_id)
         tables.append(table)
         sources.append(text_or_number(fields, "source_table_idx", place))

@@ -78,6 +78,13 @@ def test_stats_reads_a_released_set(gtr, tmp_path):
     status, text, _ = gtr("benchmark", "stats", tmp_path / "sqa")
     assert status == 0
     assert text.splitlines()[1].split()[:5] == ["sqa", "released", "1", "0", "1"]
+    status, text, err = gtr("benchmark", "stats", tmp_path / "sqa", "--check")
+    assert (status, text) == (2, "") and err.count("\n") == 1
+    assert err.startswith(
+        f"gtr: there are no checksums to --check, since '{tmp_path / 'sqa'}' holds no manifest.json; "
+    )
+    status, _, err = gtr("benchmark", "stats", tmp_path / "sqa" / "sqa_table.jsonl", "--check")
+    assert status == 2 and "is a file; give the folder of a benchmark" in err
 
 
 @pytest.mark.parametrize(

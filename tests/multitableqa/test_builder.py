@@ -10,11 +10,11 @@ import pytest
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.multitableqa.builder import build
-from gtr_gpu.multitableqa.manifest import Manifest
+from gtr_gpu.multitableqa.manifest import Manifest, verify_tasks
 from gtr_gpu.multitableqa.question_settings import QuestionSettings
 from gtr_gpu.multitableqa.settings import Settings, draw
-from gtr_gpu.multitableqa.stats import numbers_of, task_numbers
-from gtr_gpu.multitableqa.task import Task, read_task, tasks_in
+from gtr_gpu.multitableqa.stats import numbers_of, task_numbers, verify
+from gtr_gpu.multitableqa.task import Task, read_task, tasks_in, write_task
 
 CITIES = ("Oslo", "Bergen", "Lima", "Nairobi", "Quito", "Perth", "Accra", "Turin", "Osaka")
 
@@ -302,25 +302,72 @@ def test_a_build_that_fails_leaves_what_was_there(wtq: Path, tmp_path: Path):
     assert _bytes(out) == before
 
 
-@pytest.mark.parametrize("there", [True, False])
-def test_no_manifest_stands_beside_files_that_are_not_its_own(wtq: Path, tmp_path: Path, monkeypatch, there: bool):
+def test_empty_folders_of_dropped_tasks_go(wtq: Path, tmp_path: Path):
     out = tmp_path / "out"
-    if there:
-        build({"wtq": wtq}, out)
-    moved = []
+    build({"wtq": wtq, "lakes": wtq}, out)
+    (out / "lakes" / "mixed" / "mine.md").write_text("mine")
+    build({"wtq": wtq}, out, Settings(protocols=("whole",)), overwrite=True)
+    assert {str(path.relative_to(out)) for path in out.rglob("*") if path.is_dir()} == {
+        *("single_hop", "single_hop/whole", "lakes", "lakes/mixed")
+    }
+    assert (out / "lakes" / "mixed" / "mine.md").read_text() == "mine"
 
-    def move(path: Path, target: Path) -> Path:
-        if len(moved) == 2:
-            raise OSError("no space left")
-        moved.append(target)
-        return path.rename(target)
 
+class _Stopped(BaseException):
+    """The process is gone."""
+
+
+def _stop_at(patch: pytest.MonkeyPatch, name: str, step: int) -> None:
+    """A step of the replacement, among those by one function of paths, is where the process ends."""
+    real, counted = getattr(Path, name), iter(range(step))
+
+    def act(path: Path, *rest: object, **options: object) -> object:
+        if next(counted, None) is None:
+            raise _Stopped
+        return real(path, *rest, **options)
+
+    patch.setattr(Path, name, act)
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    # Ten files go and four come.
+    [*(("unlink", step) for step in (0, 1, 5, 9)), *(("rmdir", step) for step in (0, 2)), ("rename", 0)]
+    + [("replace", step) for step in range(4)],
+)
+def test_a_replacement_that_was_broken_off_is_gone_on_with(
+    wtq: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, step: int
+):
+    out, new = tmp_path / "out", Settings(protocols=("whole",), seed=1)
+    build({"wtq": wtq}, out)
+    earlier = _bytes(out)
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "replace", move)
-        with pytest.raises(OSError, match="no space left"):
-            build({"wtq": wtq}, out, Settings(protocols=("whole",), seed=1), overwrite=True)
-    assert [path.name for path in moved] == ["queries.jsonl", "raw.jsonl"]
-    assert not (out / "manifest.json").exists() and not list(out.glob(".unfinished-*"))
+        _stop_at(patch, name, step)
+        with pytest.raises(_Stopped):
+            build({"wtq": wtq}, out, new, overwrite=True)
+    assert not list(out.glob(".unfinished-*"))
+    if name == "rename":
+        assert _bytes(out) == earlier
+        return
+    for read in (numbers_of, verify, lambda folder: verify_tasks([folder / "single_hop" / "whole"])):
+        with pytest.raises(GTRError, match="is half replaced, since a build was broken off; run `gtr benchmark build`"):
+            read(out)
+    # It goes on with that first, and has nothing else to do here.
+    with pytest.raises(GTRError, match="already holds a benchmark"):
+        build({"wtq": wtq}, out, new)
+    build({"wtq": wtq}, tmp_path / "fresh", new)
+    assert _bytes(out) == _bytes(tmp_path / "fresh")
+    verify(out)
+
+
+def test_a_first_build_that_was_broken_off_is_gone_on_with(wtq: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with monkeypatch.context() as patch:
+        _stop_at(patch, "replace", 2)
+        with pytest.raises(_Stopped):
+            build({"wtq": wtq}, tmp_path / "out")
+    build({"wtq": wtq}, tmp_path / "out", overwrite=True)
+    verify(tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"manifest.json", "single_hop"}
 
 
 def test_damage_is_found(wtq: Path, tmp_path: Path):
@@ -342,6 +389,26 @@ def test_damage_is_found(wtq: Path, tmp_path: Path):
         Manifest.read(out)
     with pytest.raises(GTRError, match=r"there is no manifest\.json"):
         Manifest.read(tmp_path)
+
+
+def test_the_files_of_some_tasks_are_checked(wtq: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    out = tmp_path / "out"
+    build({"wtq": wtq}, out, Settings(protocols=("whole", "mixed")))
+    whole, mixed = (out / "single_hop" / protocol for protocol in ("whole", "mixed"))
+    verify_tasks([whole, mixed])
+    (mixed / "raw.jsonl").unlink()
+    verify_tasks([whole])
+    with pytest.raises(GTRError, match=r"raw\.jsonl is missing; build the benchmark anew"):
+        verify_tasks([whole, mixed])
+    monkeypatch.chdir(mixed)
+    with pytest.raises(GTRError, match=r"raw\.jsonl is missing"):
+        verify_tasks([Path()])
+    write_task(out / "single_hop" / "published", read_task(whole), {})
+    with pytest.raises(GTRError, match=r"is no part of what .* says was built; move it elsewhere, or build"):
+        verify_tasks([out / "single_hop" / "published"])
+    # What was not built has no checksums.
+    (out / "manifest.json").unlink()
+    verify_tasks([whole, mixed])
 
 
 @pytest.mark.parametrize(

@@ -219,12 +219,25 @@ def test_a_wrong_line_is_told_with_its_number(tmp_path: Path, table: dict, query
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize("name", ["tables.jsonl", "queries.jsonl.gz"])
+def test_one_file_with_two_endings_is_told(tmp_path: Path, name: str):
+    table = {"table_id": "t", "header": ["a"], "rows": [["1"]]}
+    query = {"query_id": "q", "query": "what?", "table_id": "t", "answer": []}
+    layouts.one_shape(tmp_path, [table], [query])
+    layouts.write_lines(tmp_path / name, [table])
+    stem = name.removesuffix(".gz")
+    with pytest.raises(GTRError, match=rf"holds {stem}\S* and {stem}\S*, which may differ; keep the one that is up"):
+        read_source("mine", tmp_path)
+
+
 def test_empty_truncated_and_doubled_sources_are_told(tmp_path: Path):
     table = {"table_id": "t", "header": ["a"], "rows": [["1"]]}
     query = {"query_id": "q", "query": "what?", "table_id": "t", "answer": []}
     with pytest.raises(GTRError, match="the source mine has no table"):
         read_source("mine", layouts.one_shape(tmp_path, [], []))
-    with pytest.raises(GTRError, match="the source mine has two tables of the name 't'"):
+    with pytest.raises(
+        GTRError, match="the source mine has two tables of the name 't'; give each a name of its own, or"
+    ):
         read_source("mine", layouts.one_shape(tmp_path, [table, table], [query]))
     path = tmp_path / "tables.jsonl.zst"
     path.write_bytes(path.read_bytes()[:-3])

@@ -126,7 +126,11 @@ def test_tasks_are_found_in_a_benchmark_and_by_themselves(tmp_path: Path):
     [
         ([], [{"query": "q", "source_table_idx": 2}], "wtq_table.jsonl holds no table"),
         ([_line()], [], "wtq_query.jsonl holds no question"),
-        ([_line(), _line()], [], "wtq_table.jsonl:2: the table_idx '4' stands on an earlier line"),
+        (
+            [_line(), _line()],
+            [],
+            "wtq_table.jsonl:2: the table_idx '4' stands on an earlier line already; give each table its own",
+        ),
         (
             [_line(table_idx=None)],
             [],
@@ -152,6 +156,10 @@ def test_what_is_wrong_is_told(tmp_path: Path, tables: list[object], queries: li
 def test_files_that_are_missing_or_damaged_are_told(tmp_path: Path):
     with pytest.raises(GTRError, match="there is no folder"):
         tasks_in(tmp_path / "nowhere")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(GTRError, match="is a file; give the folder of a benchmark, or of a task"):
+        tasks_in(tmp_path / "file")
+    (tmp_path / "file").unlink()
     with pytest.raises(GTRError, match="holds no task"):
         tasks_in(tmp_path)
     with pytest.raises(GTRError, match="holds no task"):
@@ -171,6 +179,17 @@ def test_files_that_are_missing_or_damaged_are_told(tmp_path: Path):
     _released(tmp_path / "y", [_line()], [], name="sqa")
     with pytest.raises(GTRError, match="holds 2 released sets"):
         read_task(tmp_path / "y")
+
+
+def test_a_source_is_told_from_a_task(tmp_path: Path):
+    table = {"table_id": "t", "caption": "", "header": ["a"], "rows": [["1"]]}
+    (tmp_path / "tables.jsonl").write_text(json.dumps(table) + "\n")
+    with pytest.raises(GTRError) as error:
+        read_task(tmp_path)
+    assert str(error.value) == (
+        f"{str(tmp_path)!r} holds a data set, not a task of a benchmark; `gtr benchmark build --source NAME={tmp_path} "
+        "--out BENCHMARK` makes a benchmark of it"
+    )
 
 
 _texts = st.text(st.characters(exclude_categories=["C", "Z"]), max_size=8)

@@ -24,7 +24,11 @@ _ENDINGS = ("", ".zst", ".gz")
 
 
 def found(folder: Path) -> bool:
-    """Whether the folder holds both files."""
+    """Whether the folder holds both files.
+
+    Raises:
+        GTRError: It holds one of them twice, with other endings.
+    """
     return all(_file(folder, name) is not None for name in ("tables.jsonl", "queries.jsonl"))
 
 
@@ -44,8 +48,11 @@ def read(folder: Path, name: str) -> Source:
 
 
 def _file(folder: Path, name: str) -> Path | None:
-    paths = (folder / f"{name}{ending}" for ending in _ENDINGS)
-    return next((path for path in paths if path.is_file()), None)
+    paths = [path for ending in _ENDINGS if (path := folder / f"{name}{ending}").is_file()]
+    if len(paths) > 1:
+        names = " and ".join(path.name for path in paths)
+        raise GTRError(f"{str(folder)!r} holds {names}, which may differ; keep the one that is up to date alone")
+    return paths[0] if paths else None
 
 
 def _lines(folder: Path, name: str) -> Iterator[tuple[str, dict[str, Any]]]:

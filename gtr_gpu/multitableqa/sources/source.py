@@ -47,7 +47,10 @@ class Source:
             seen: set[str] = set()
             for name in names:
                 if name in seen:
-                    raise GTRError(f"the source {self.name} has two {kind}s of the name {name!r}")
+                    raise GTRError(
+                        f"the source {self.name} has two {kind}s of the name {name!r}; give each a name of its own, or "
+                        "remove one"
+                    )
                 seen.add(name)
         known = {table.source_id for table in self.tables}
         for question in self.questions:
