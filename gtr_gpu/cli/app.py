@@ -30,6 +30,11 @@ for command in (index, search, add, remove, rebuild, info, verify, doctor, demo)
     app.command(command.__name__.rpartition(".")[2])(command.run)
 benchmark.app.command("run")(benchmark_run.run)
 app.add_typer(benchmark.app, name="benchmark")
+_KEPT = {
+    "benchmark build": "an earlier benchmark stays until the new one is complete, and the same command starts anew",
+    "benchmark run": "finished runs and the encodings on disk are kept, and the same command goes on from there",
+    "benchmark stats": "nothing was changed",
+}
 
 
 @app.callback(invoke_without_command=True)
@@ -64,7 +69,8 @@ def main(args: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     words, debug = _take_debug(list(sys.argv[1:] if args is None else args))
     with common.quiet_libraries(debug):
-        return failures.guarded(lambda: _invoke(words), debug)
+        kept = _KEPT.get(" ".join(words[:2]), "an index is never left half changed")
+        return failures.guarded(lambda: _invoke(words), debug, kept)
 
 
 def _invoke(words: list[str]) -> int:

@@ -51,6 +51,15 @@ def run(
     encoder: Annotated[
         str | None, typer.Option("--encoder", metavar="NAME", help="A Hugging Face encoder: a name or a folder.")
     ] = None,
+    encodings: Annotated[
+        Path | None,
+        typer.Option(
+            "--encodings",
+            metavar="DIR",
+            help="The folder of encodings, which several RESULTS may share; by default one in RESULTS.",
+            parser=common.given_path,
+        ),
+    ] = None,
     device: Annotated[common.Device, typer.Option("--device", help="Where to compute.")] = "auto",
     seed: Annotated[int, typer.Option("--seed", help="Seed of orders, samples and intervals.")] = 0,
     quiet: common.Quiet = False,
@@ -60,8 +69,9 @@ def run(
         raise GTRError("--encoder is empty; give a name on the hub or a folder, or leave it out for the default")
     if not 0 <= seed < 2**32:
         raise GTRError(f"--seed must be a whole number from 0 to 2^32 - 1, got {seed}")
-    if out.exists() and not out.is_dir():
-        raise GTRError(f"{out} is a file; give a folder for the results")
+    for place, what in ((out, "results"), (encodings, "encodings")):
+        if place is not None and place.exists() and not place.is_dir():
+            raise GTRError(f"{place} is a file; give a folder for the {what}")
     cuts = _cuts(k)
     _check_libraries()
 
@@ -78,7 +88,7 @@ def run(
     plan = Plan(chosen(methods), split, questions, cuts, sample, slow_sample or None, seed)
     n_done = n_known = 0
     with drawn(quiet) as progress:
-        for record, known in run_plan(folder, out, plan, encoder, device, progress):
+        for record, known in run_plan(folder, out, plan, encoder, device, progress, encodings):
             n_known += known
             n_done += not known
             if not known and not quiet:

@@ -21,12 +21,13 @@ from gtr_gpu.memory import is_out_of_memory
 MACHINE, MISTAKE, BUG, INTERRUPTED, READER_GONE = 1, 2, 70, 130, 141
 
 
-def guarded(work: Callable[[], int], debug: bool = False) -> int:
+def guarded(work: Callable[[], int], debug: bool, kept: str) -> int:
     """Does the work; makes one line on stderr and an exit status of any error.
 
     Args:
         work: A command; returns its exit status.
         debug: Shows the traceback as well.
+        kept: What is told of an interrupt, beside that it came.
     """
     try:
         with _noting_interrupts() as interrupts:
@@ -38,7 +39,7 @@ def guarded(work: Callable[[], int], debug: bool = False) -> int:
                     raise KeyboardInterrupt from error
                 raise
     except KeyboardInterrupt:
-        say("interrupted; an index is never left half changed")
+        say(f"interrupted; {kept}")
         return INTERRUPTED
     except BrokenPipeError:
         _close_stdout()

@@ -15,7 +15,7 @@ from gtr_gpu.evaluation.metrics import AT_K, measure
 from gtr_gpu.evaluation.results import Ranked, Record, Results
 
 GROUP = ("task", "protocol", "questions", "split")
-_SHARED = ("corpus", "encoder")
+_SHARED = ("asked", "encoder")
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Group:
         rows: The runs, best first by Acc at the first cut, then by recall.
         best: For each metric the name of the best baseline.
         superseded: Runs that were left out since a newer one of the method is there, or since the newest of the
-            group is on other tables or with another encoder.
+            group is on other tables, on other questions or with another encoder.
     """
 
     name: tuple[str, str, str, str]
@@ -99,7 +99,7 @@ def default_cuts(protocol: str) -> tuple[int, ...]:
 def _group(
     name: tuple[str, str, str, str], records: list[Record], cuts: tuple[int, ...], results: Results, seed: int
 ) -> Group:
-    # Only runs on the tables of the newest one, and with its encoder, can be compared with it.
+    # Only runs on the tables and questions of the newest one, and with its encoder, can be compared with it.
     same = [record for record in records if all(record[part] == records[-1][part] for part in _SHARED)]
     newest = {record["method"]: record for record in same}
     measured = {method: _Measured.of(results.ranked(record), cuts) for method, record in newest.items()}

@@ -52,7 +52,8 @@ class Asked:
         gold: The gold tables of each, as numbers of `Corpus.tables`, Q rows.
         groups: A number for the source table of each, `[Q]`, int64.
         n_all: How many there were before a sample was drawn.
-        fingerprint: A hash of the questions and their gold tables.
+        fingerprint: A hash of the questions before a sample was drawn, of their gold tables, and of where both stand
+            in the task. Runs that share it can be compared question by question.
     """
 
     texts: list[str]
@@ -86,6 +87,23 @@ def blind(task: Task, seed: int = 0) -> Corpus:
     return Corpus(tuple(tables), torch.tensor(order, dtype=torch.int64), digest.hexdigest())
 
 
+def questions_of(task: Task, questions: QuestionSet, split: Split) -> list[tuple[int, Question]]:
+    """The questions of one set and split, each with its number in the set.
+
+    Raises:
+        GTRError: There are none.
+    """
+    pool: Sequence[Question] = task.questions if questions == "built" else task.raw
+    chosen = [(number, question) for number, question in enumerate(pool) if split in ("all", question.split)]
+    if not chosen:
+        has = ", ".join(sorted({question.split for question in pool})) or "none at all"
+        raise GTRError(
+            f"{task.name}/{task.protocol} has no {questions} questions of split {split} (it has: {has}); choose "
+            "another set of questions or another split"
+        )
+    return chosen
+
+
 def ask(
     task: Task, corpus: Corpus, questions: QuestionSet, split: Split, sample: int | None = None, seed: int = 0
 ) -> Asked:
@@ -102,28 +120,21 @@ def ask(
     Raises:
         GTRError: There are no such questions.
     """
-    pool: Sequence[Question] = task.questions if questions == "built" else task.raw
-    chosen = [(number, question) for number, question in enumerate(pool) if split in ("all", question.split)]
-    if not chosen:
-        has = ", ".join(sorted({question.split for question in pool})) or "none at all"
-        raise GTRError(
-            f"{task.name}/{task.protocol} has no {questions} questions of split {split} (it has: {has}); choose "
-            "another set of questions or another split"
-        )
+    chosen = questions_of(task, questions, split)
     chosen.sort(key=lambda one: _hash(seed, f"{one[1].text}\n{json.dumps(_captions(task, one[1]))}".encode()))
-    n_all = len(chosen)
-    chosen = chosen[:sample]
     seen_as = torch.empty_like(corpus.places)
     seen_as[corpus.places] = torch.arange(len(corpus.places))
-    gold = Ragged.from_rows([seen_as[task.gold(question)].sort().values for _, question in chosen])
+    gold = [seen_as[task.gold(question)].sort().values for _, question in chosen]
+    digest = hashlib.blake2b(corpus.fingerprint.encode() + corpus.places.numpy().tobytes(), digest_size=16)
+    for (number, question), rows in zip(chosen, gold, strict=True):
+        digest.update(f"{number}\n{question.text}\n{rows.tolist()}\n".encode("utf-8", "surrogatepass"))
+    n_all = len(chosen)
+    chosen = chosen[:sample]
     groups = {source: number for number, source in enumerate(dict.fromkeys(one.source for _, one in chosen))}
-    digest = hashlib.blake2b(corpus.fingerprint.encode(), digest_size=16)
-    for row, (_, question) in enumerate(chosen):
-        digest.update(f"{question.text}\n{gold[row].tolist()}\n".encode("utf-8", "surrogatepass"))
     return Asked(
         [question.text for _, question in chosen],
         np.array([number for number, _ in chosen], dtype=np.int64),
-        gold,
+        Ragged.from_rows(gold[:sample]),
         np.array([groups[question.source] for _, question in chosen], dtype=np.int64),
         n_all,
         digest.hexdigest(),

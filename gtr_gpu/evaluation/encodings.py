@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -123,21 +124,25 @@ class Encodings:
         precision: str = "auto",
         progress: Progress | None = None,
     ) -> None:
-        """Opens or makes the folder; encoders are loaded when they are first asked for.
+        """Encoders are loaded, and the folder is opened or made, when they are first asked for.
 
         Args:
-            folder: Where vectors are kept, of any number of encoders.
+            folder: Where vectors are kept, of any number of encoders; several processes may use it at once.
             encoder: A Hugging Face encoder by name or folder, for every method; that of the default preset else.
             device: `auto`, `cpu` or `cuda`.
             precision: `auto`, `float32` or `bfloat16`.
             progress: Where to report.
         """
         self.device = device
+        self._folder = folder
         self._precision = precision
         self._name = encoder
         self._progress = progress or Silent()
-        self._cache = EncodingCache(folder)
         self._loaded: dict[tuple[object, ...], SharedEncoder] = {}
+
+    @cached_property
+    def _cache(self) -> EncodingCache:
+        return EncodingCache(self._folder)
 
     def config(self, preset: str = "default") -> Config:
         """A preset, with the run's encoder."""

@@ -73,7 +73,9 @@ def markdown(groups: Iterable[Group], plots: dict[tuple[str, str, str, str], lis
             parts.append(coverage)
         parts.extend(f"![{Path(path).stem}]({path})" for path in (plots or {}).get(group.name, []))
         if group.superseded:
-            parts.append(f"{group.superseded} older run(s) of changed methods, tables or encoders are not shown.")
+            parts.append(
+                f"{group.superseded} older run(s) of changed methods, tables, questions or encoders are not shown."
+            )
     return "\n\n".join(parts) + "\n"
 
 

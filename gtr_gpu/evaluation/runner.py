@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from gtr_gpu.errors import GTRError
 from gtr_gpu.evaluation.bootstrap import confidence_intervals
 from gtr_gpu.evaluation.code import code_fingerprint
 from gtr_gpu.evaluation.comparison import default_cuts
-from gtr_gpu.evaluation.corpus import Asked, Corpus, QuestionSet, Split, ask, blind
+from gtr_gpu.evaluation.corpus import Asked, Corpus, QuestionSet, Split, ask, blind, questions_of
 from gtr_gpu.evaluation.encodings import Encodings
 from gtr_gpu.evaluation.methods.gtr import GTR
 from gtr_gpu.evaluation.methods.method import Labelled, Method, Ranking, Resources
@@ -23,6 +24,7 @@ from gtr_gpu.evaluation.methods.registry import METHODS
 from gtr_gpu.evaluation.metrics import measure
 from gtr_gpu.evaluation.peak_memory import peak_memory
 from gtr_gpu.evaluation.results import Ranked, Record, Results, key_of
+from gtr_gpu.multitableqa.manifest import benchmark_of, verify_tasks
 from gtr_gpu.multitableqa.task import Task, read_task, tasks_in
 from gtr_gpu.progress import Progress, Silent
 
@@ -30,6 +32,8 @@ SAVED = 100
 """Places of each ranking that are saved."""
 LEAST_SAMPLE = 600
 _COVERED = 600
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -88,37 +92,62 @@ def run(
     encoder: str | None = None,
     device: str = "auto",
     progress: Progress | None = None,
+    encodings: Path | None = None,
 ) -> Iterator[tuple[Record, bool]]:
     """Runs all methods of a plan on all tasks of a folder.
 
     Args:
         folder: A benchmark, or one task.
-        out: The folder of results; also keeps encodings and indexes for later runs.
+        out: The folder of results; also keeps indexes for later runs, and encodings where `encodings` is left out.
         plan: What to run.
         encoder: A Hugging Face encoder by name or folder; that of the default preset where it is left out.
         device: `auto`, `cpu` or `cuda`.
         progress: Where to report.
+        encodings: A folder of encodings, which runs with other folders of results may share.
 
     Yields:
         Each record, and whether it was there already.
 
     Raises:
-        GTRError: No task, a wrong file, no such questions, or an encoder that can't be had.
+        GTRError: No task, a wrong file or one that is not as it was built, a folder to write to inside the benchmark,
+            no such questions, or an encoder that can't be had.
     """
     progress = progress or Silent()
+    paths = tasks_in(folder)
+    _check_apart([folder, *filter(None, map(benchmark_of, paths))], {"results": out, "encodings": encodings or out})
+    with progress.stage("Comparing files with their checksums"):
+        verify_tasks(paths)
     results = Results(out)
     done = {record["key"]: record for record in results.records()}
-    out.mkdir(parents=True, exist_ok=True)
-    resources = Resources(
-        Encodings(out / "work" / "encodings", encoder, device, progress=progress), out / "work" / "indexes", progress
-    )
-    for path in tasks_in(folder):
+    work = out / "work"
+    shared = Encodings(encodings or work / "encodings", encoder, device, progress=progress)
+    resources = Resources(shared, work / "indexes", progress)
+    for path in paths:
         with progress.stage(f"Reading {path}"):
             task = read_task(path)
             corpus = blind(task, plan.seed)
+        _note_sample(task, plan)
         for name in plan.methods:
             yield from _run_method(name, task, corpus, plan, resources, results, done)
             gc.collect()
+
+
+def _check_apart(benchmarks: Sequence[Path], places: Mapping[str, Path]) -> None:
+    """Refuses to write into what is measured."""
+    for what, place in places.items():
+        for folder in benchmarks:
+            if place.resolve().is_relative_to(folder.resolve()):
+                raise GTRError(f"{place} lies in the benchmark {folder}; give a folder elsewhere for the {what}")
+
+
+def _note_sample(task: Task, plan: Plan) -> None:
+    for questions in plan.sets_of(task):
+        there = len(questions_of(task, questions, plan.split))
+        if plan.sample is not None and there < plan.sample:
+            logger.warning(
+                "%s/%s has %d %s questions of split %s, fewer than the sample of %d: all of them are asked",
+                *(task.name, task.protocol, there, questions, plan.split, plan.sample),
+            )
 
 
 def _run_method(
@@ -143,6 +172,7 @@ def _run_method(
             "split": plan.split,
             "corpus": corpus.fingerprint,
             "asked": asked.fingerprint,
+            "asked_questions": len(asked),
             "encoder": encoder,
             "settings": {"harness": code_fingerprint("harness")} | dict(method.settings),
         }
@@ -159,7 +189,6 @@ def _run_method(
             "kind": METHODS[name].kind,
             "label_used": method.label_used,
             "tables": len(corpus.tables),
-            "asked_questions": len(asked),
             "all_questions": asked.n_all,
             "sampled": len(asked) < asked.n_all,
             "metrics": _metrics(ranking, asked, cuts, plan.seed),

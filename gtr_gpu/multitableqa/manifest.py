@@ -98,6 +98,14 @@ def manifest_of(folder: Path) -> Manifest | None:
     return Manifest.read(folder) if (folder / NAME).is_file() else None
 
 
+def benchmark_of(task: Path) -> Path | None:
+    """The folder of the benchmark that a task was built in; None where it was not built."""
+    task = task.resolve()
+    folder = task.parent.parent
+    is_built = task.name in PROTOCOLS and ((folder / NAME).is_file() or (folder / REPLACEMENT).is_dir())
+    return folder if is_built else None
+
+
 def verify_tasks(tasks: Iterable[Path]) -> None:
     """Compares the files of tasks with the checksums of the benchmark that they were built in.
 
@@ -109,8 +117,8 @@ def verify_tasks(tasks: Iterable[Path]) -> None:
     Raises:
         GTRError: A file is missing or was changed, a task is none of its benchmark's, or that is damaged.
     """
-    for task in (path.resolve() for path in tasks):
-        folder = task.parent.parent
-        manifest = manifest_of(folder) if task.name in PROTOCOLS else None
-        if manifest is not None:
-            manifest.verify(folder, f"{task.parent.name}/{task.name}/")
+    for task in tasks:
+        folder = benchmark_of(task)
+        manifest = folder and manifest_of(folder)
+        if folder and manifest:
+            manifest.verify(folder, f"{task.resolve().relative_to(folder).as_posix()}/")

@@ -71,6 +71,20 @@ def test_stats_as_json_and_checked(gtr, source, tmp_path):
     assert status == 2 and "its checksum differs" in err
 
 
+def test_an_interrupt_says_what_is_kept(gtr, source, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    words = ["benchmark", "build", "--source", source, "--out", tmp_path / "out", "--quiet"]
+    assert gtr(*words)[0] == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    monkeypatch.setattr("gtr_gpu.multitableqa.builder.write_task", interrupted)
+    status, _, err = gtr(*words, "--overwrite", "--seed", 1)
+    kept = "an earlier benchmark stays until the new one is complete, and the same command starts anew"
+    assert (status, err) == (130, f"gtr: interrupted; {kept}\n")
+    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
+
+
 def test_stats_reads_a_released_set(gtr, tmp_path):
     table = {"table_idx": 1, "source_table_idx": 0, "caption": "c", "table": {"header": ["a"], "rows": [["1"]]}}
     layouts.write_lines(tmp_path / "sqa" / "sqa_table.jsonl", [table])

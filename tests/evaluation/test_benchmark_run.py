@@ -2,10 +2,12 @@
 
 import json
 
+import multitableqa_layouts as layouts
 import pytest
 from task_fakes import make_task
 
 from gtr_gpu.cli import main
+from gtr_gpu.evaluation.methods.gtr import GTR
 from gtr_gpu.evaluation.methods.registry import METHODS
 from gtr_gpu.multitableqa.task import write_task
 
@@ -86,6 +88,36 @@ def test_wrong_folders(gtr, bench, tmp_path):
     (tmp_path / "file").write_text("")
     status, _, err = gtr(bench, "--out", tmp_path / "file", "--quiet")
     assert status == 2 and err == f"gtr: {tmp_path / 'file'} is a file; give a folder for the results\n"
+    status, _, err = gtr(bench, *out, "--encodings", tmp_path / "file")
+    assert status == 2 and err == f"gtr: {tmp_path / 'file'} is a file; give a folder for the encodings\n"
+    status, _, err = gtr(tmp_path / "file", *out)
+    assert status == 2 and "is a file; give the folder of a benchmark" in err and err.count("\n") == 1
+    table = {"table_id": "t", "caption": "", "header": ["a"], "rows": [["1"]]}
+    query = {"query_id": "q", "query": "what?", "table_id": "t", "answer": []}
+    source = layouts.one_shape(tmp_path / "source", [table], [query], "")
+    status, _, err = gtr(source, *out)
+    assert status == 2 and f"`gtr benchmark build --source NAME={source} --out BENCHMARK`" in err
+    assert err.count("\n") == 1 and "table_idx" not in err
+    assert not (tmp_path / "out").exists(), "nothing is left of what could not begin"
+
+
+def test_an_interrupt_says_what_is_kept(gtr, bench, tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(GTR, "rank", interrupted)
+    options = [bench, "--out", tmp_path / "out", "--methods", "bm25-all,gtr-default", "--quiet"]
+    status, out, err = gtr(*options)
+    assert (status, out) == (130, "")
+    assert err == (
+        "gtr: interrupted; finished runs and the encodings on disk are kept, and the same command goes on from there\n"
+    )
+    monkeypatch.undo()
+    assert gtr(*options, "--encodings", tmp_path / "shared")[:2] == (
+        0,
+        f"1 runs done, 1 were there already: {tmp_path / 'out' / 'report.md'}\n",
+    )
+    assert any((tmp_path / "shared").iterdir())
 
 
 def test_missing_libraries(gtr, bench, tmp_path, monkeypatch):

@@ -1,6 +1,8 @@
 """Runs: nothing is done twice, nothing finished is lost, samples and wrong input are told."""
 
 import json
+from dataclasses import replace
+from hashlib import sha256
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from gtr_gpu.evaluation.methods.lexical import BM25
 from gtr_gpu.evaluation.methods.method import Ranking
 from gtr_gpu.evaluation.results import RECORDS_NAME, Results
 from gtr_gpu.evaluation.runner import Plan, check_ranking, run
+from gtr_gpu.multitableqa.manifest import Manifest
 from gtr_gpu.multitableqa.task import write_task
 
 pytestmark = pytest.mark.usefixtures("fake_encoder")
@@ -134,6 +137,83 @@ def test_other_code_of_the_harness_or_another_encoder_is_another_run(tmp_path, m
     assert not known and record["settings"]["harness"] == "other code of the harness"
     assert ran(tmp_path / "made", tmp_path / "out", plan, "other") == [("made", "released", method, False)]
     assert [record["encoder"] == "other" for record in Results(tmp_path / "out").records()] == [False, False, True]
+
+
+def test_one_report_never_mixes_sets_of_questions(tmp_path):
+    """A set with the same tables, of which all methods or the slow ones alone would be asked the same questions."""
+    folder, out = tmp_path / "made", tmp_path / "out"
+    task = make_task()
+    write_task(folder, task, {})
+    assert ran(folder, out, Plan(["bm25-all", "bm25-schema"], "all"))
+    for questions in (task.questions[1:], task.questions[::-1]):
+        write_task(folder, replace(task, questions=questions), {})
+        ((record, known),) = run(folder, out, Plan(["bm25-all"], "all"))
+        assert not known
+        (group,) = groups_of(Results(out), None)
+        assert [row.record["key"] for row in group.rows] == [record["key"]]
+    assert group.superseded == 3
+
+
+def test_a_sample_of_another_set_is_another_run(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "LEAST_SAMPLE", 6)
+    folder, out, plan = tmp_path / "made", tmp_path / "out", Plan(["bm25-all"], "all", sample=6)
+    task = make_task()
+    write_task(folder, task, {})
+    ((first, _),) = run(folder, out, plan)
+    asked = set(Results(out).ranked(first).numbers.tolist())
+    dropped = next(number for number in range(24) if number not in asked)
+    write_task(folder, replace(task, questions=task.questions[:dropped] + task.questions[dropped + 1 :]), {})
+    ((second, known),) = run(folder, out, plan)
+    assert not known and second["metrics"] == first["metrics"] and second["asked"] != first["asked"]
+
+
+def test_a_sample_beyond_the_questions_is_noted_once(tmp_path, caplog):
+    write_task(tmp_path / "made", make_task(), {})
+    records = list(run(tmp_path / "made", tmp_path / "out", Plan(["bm25-all", "bm25-schema"], "all", sample=700)))
+    assert [record["sampled"] for record, _ in records] == [False, False]
+    assert [one.getMessage() for one in caplog.records if one.name.startswith("gtr_gpu")] == [
+        "made/released has 24 built questions of split all, fewer than the sample of 700: all of them are asked"
+    ]
+
+
+def test_what_was_built_is_checked_first(folder, tmp_path):
+    path = folder / "tfv" / "published"
+    files = {f"tfv/published/{file.name}": sha256(file.read_bytes()).hexdigest() for file in path.iterdir()}
+    Manifest("1", {}, {}, {}, files).write(folder)
+    plan = Plan(["bm25-all"], "all")
+    assert ran(path, tmp_path / "out", plan) == [("tfv", "published", "bm25-all", False)]
+    with pytest.raises(GTRError, match=r"tfv/withheld is no part of what .*manifest\.json says was built; move it"):
+        ran(folder, tmp_path / "all", plan)
+    (path / "raw.jsonl").write_text("")
+    for one in (folder, path):
+        with pytest.raises(GTRError, match="is not what was built: its checksum differs; build the benchmark anew"):
+            ran(one, tmp_path / "all", plan)
+    assert not (tmp_path / "all").exists()
+
+
+@pytest.mark.parametrize("given", ["", "tfv/published"])
+@pytest.mark.parametrize("place", ["", "results", "tfv/published/results"])
+def test_nothing_is_written_into_a_benchmark(folder, tmp_path, given, place):
+    files = {
+        path.relative_to(folder).as_posix(): sha256(path.read_bytes()).hexdigest() for path in folder.glob("*/*/*")
+    }
+    Manifest("1", {}, {}, {}, files).write(folder)
+    before = sorted(folder.rglob("*"))
+    for what, places in (("results", (folder / place,)), ("encodings", (tmp_path / "out", folder / place))):
+        out, *encodings = places
+        with pytest.raises(GTRError, match=f"lies in the benchmark .*; give a folder elsewhere for the {what}"):
+            list(run(folder / given, out, Plan(["bm25-all"], "all"), None, "auto", None, *encodings))
+    assert sorted(folder.rglob("*")) == before and not (tmp_path / "out").exists()
+
+
+def test_folders_of_results_may_share_encodings(folder, tmp_path):
+    shared = tmp_path / "encodings"
+    shards = []
+    for name in ("one", "two"):
+        list(run(folder / "tfv" / "published", tmp_path / name, Plan(["dense-all"]), encodings=shared))
+        shards.append(set(shared.iterdir()))
+        assert not (tmp_path / name / "work").exists()
+    assert shards[0] and shards[0] == shards[1], "nothing was encoded again"
 
 
 def test_sets_of_questions(tmp_path):
