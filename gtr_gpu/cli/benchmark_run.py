@@ -86,16 +86,17 @@ def run(
             put(f"{name:20} {entry.kind:9} {entry.text}")
         return
     plan = Plan(chosen(methods), split, questions, cuts, sample, slow_sample or None, seed)
-    n_done = n_known = 0
+    n_known = 0
+    keys = []
     with drawn(quiet) as progress:
         for record, known in run_plan(folder, out, plan, encoder, device, progress, encodings):
             n_known += known
-            n_done += not known
+            keys.append(str(record["key"]))
             if not known and not quiet:
                 common.note(_line(record))
         with progress.stage("Comparing with the best baselines"):
-            paths = write_report(Results(out), cuts, seed)
-    put(f"{n_done} runs done, {n_known} were there already: {common.quoted(paths[0])}")
+            paths = write_report(Results(out), cuts, seed, keys)
+    put(f"{len(keys) - n_known} runs done, {n_known} were there already: {common.quoted(paths[0])}")
 
 
 def _line(record: dict[str, object]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,16 +73,17 @@ class Group:
         return f"Acc@{self.cuts[0]}"
 
 
-def groups_of(results: Results, cuts: Sequence[int] | None, seed: int = 0) -> list[Group]:
+def groups_of(results: Results, cuts: Sequence[int] | None, seed: int = 0, newest: Collection[str] = ()) -> list[Group]:
     """All groups of a folder of results, sorted by name.
 
     Args:
         results: The folder.
         cuts: Where metrics cut rankings; None takes 10, 20, 50, and 1, 5, 10 on whole tables.
         seed: Of the intervals and tests.
+        newest: Keys of runs that count as newer than all others, which are the last ones of the folder else.
     """
     by_name: dict[tuple[str, str, str, str], list[Record]] = {}
-    for record in results.records():
+    for record in sorted(results.records(), key=lambda record: record["key"] in newest):
         task, protocol, questions, split = (str(record[part]) for part in GROUP)
         by_name.setdefault((task, protocol, questions, split), []).append(record)
     return [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from gtr_gpu.evaluation.comparison import Figure, Group, Row, groups_of, to_json
@@ -18,18 +18,21 @@ _LABEL_MARK = "LABEL USED"
 logger = logging.getLogger(__name__)
 
 
-def write_report(results: Results, cuts: Sequence[int] | None = None, seed: int = 0) -> list[Path]:
+def write_report(
+    results: Results, cuts: Sequence[int] | None = None, seed: int = 0, newest: Collection[str] = ()
+) -> list[Path]:
     """Writes the report of all runs of a folder.
 
     Args:
         results: The folder.
         cuts: Where metrics cut rankings; None takes 10, 20, 50, and 1, 5, 10 on whole tables.
         seed: Of the intervals and tests.
+        newest: Keys of runs that count as newer than all others.
 
     Returns:
         The files that were written, the Markdown first.
     """
-    groups = groups_of(results, cuts, seed)
+    groups = groups_of(results, cuts, seed, newest)
     paths = [results.folder / REPORT_NAME, results.folder / SUMMARY_NAME]
     plots: dict[tuple[str, str, str, str], list[Path]] = {}
     if importlib.util.find_spec("matplotlib") is None:

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.multitableqa.manifest import NAME, manifest_of
+from gtr_gpu.multitableqa.manifest import NAME, benchmark_of, manifest_of, verify_tasks
 from gtr_gpu.multitableqa.task import PROTOCOLS, Task, read_task, tasks_in
 
 Numbers = dict[str, int | float]
@@ -61,16 +61,19 @@ def numbers_of(folder: Path) -> list[tuple[str, str, Numbers]]:
 
 
 def verify(folder: Path) -> None:
-    """Compares all files of a benchmark with their checksums.
+    """Compares all files of a benchmark, or of tasks of one, with their checksums.
 
     Raises:
         GTRError: A file is missing or was changed, or there is no benchmark that has checksums.
     """
     manifest = manifest_of(folder)
-    if manifest is None:
-        tasks_in(folder)
+    if manifest is not None:
+        manifest.verify(folder)
+        return
+    tasks = tasks_in(folder)
+    if None in map(benchmark_of, tasks):
         raise GTRError(
-            f"there are no checksums to --check, since {str(folder)!r} holds no {NAME}; give the folder of a benchmark "
-            "that `gtr benchmark build` made, or leave out --check"
+            f"there are no checksums to --check, since no {NAME} tells what {str(folder)!r} should hold; give a "
+            "benchmark that `gtr benchmark build` made, or leave out --check"
         )
-    manifest.verify(folder)
+    verify_tasks(tasks)

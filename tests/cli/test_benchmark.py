@@ -66,9 +66,11 @@ def test_stats_as_json_and_checked(gtr, source, tmp_path):
     (numbers,) = json.loads(text)
     assert (numbers["task"], numbers["protocol"], numbers["tables"]) == ("lakes", "mixed", 6)
     assert gtr("benchmark", "stats", out, "--check")[1].endswith("All files are as they were built.\n")
+    assert gtr("benchmark", "stats", out / "lakes", "--check")[1].endswith("All files are as they were built.\n")
     (out / "lakes" / "mixed" / "tables.jsonl").write_text("")
-    status, _, err = gtr("benchmark", "stats", out, "--check")
-    assert status == 2 and "its checksum differs" in err
+    for folder in (out, out / "lakes" / "mixed"):
+        status, _, err = gtr("benchmark", "stats", folder, "--check")
+        assert status == 2 and "its checksum differs" in err
 
 
 def test_an_interrupt_says_what_is_kept(gtr, source, tmp_path, monkeypatch):
@@ -94,9 +96,7 @@ def test_stats_reads_a_released_set(gtr, tmp_path):
     assert text.splitlines()[1].split()[:5] == ["sqa", "released", "1", "0", "1"]
     status, text, err = gtr("benchmark", "stats", tmp_path / "sqa", "--check")
     assert (status, text) == (2, "") and err.count("\n") == 1
-    assert err.startswith(
-        f"gtr: there are no checksums to --check, since '{tmp_path / 'sqa'}' holds no manifest.json; "
-    )
+    assert f"no manifest.json tells what '{tmp_path / 'sqa'}' should hold; give a benchmark that" in err
     status, _, err = gtr("benchmark", "stats", tmp_path / "sqa" / "sqa_table.jsonl", "--check")
     assert status == 2 and "is a file; give the folder of a benchmark" in err
 

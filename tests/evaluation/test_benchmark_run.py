@@ -48,6 +48,15 @@ def test_run_and_run_again(gtr, bench, tmp_path):
     )
 
 
+def test_the_report_is_of_what_was_asked_for(gtr, bench, tmp_path):
+    out = ["--out", tmp_path / "out", "--methods", "bm25-all", "--quiet"]
+    other = tmp_path / "other" / "tfv" / "published"
+    write_task(other, make_task(n_tables=57, name="tfv"), {})
+    for folder, n_tables in ((bench, 60), (other, 57), (bench, 60)):
+        assert gtr(folder, *out)[0] == 0
+        assert f"\n{n_tables} tables, " in (tmp_path / "out" / "report.md").read_text()
+
+
 def test_list(gtr, tmp_path):
     status, out, _ = gtr(tmp_path, "--out", tmp_path / "out", "--methods", "list")
     assert status == 0 and [line.split()[0] for line in out.splitlines()] == list(METHODS)
