@@ -1,4 +1,4 @@
-"""Counting terms and scoring questions by BM25 over postings."""
+"""Counting terms, and what questions' terms weigh in tables by BM25 over postings."""
 
 from __future__ import annotations
 
@@ -7,13 +7,31 @@ from torch import Tensor
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import reference
-from gtr_gpu.ops.checks import MOST_ITEMS, check_count, check_ragged, check_real, check_sparse, check_tensor, device_of
+from gtr_gpu.ops.checks import (
+    MOST_ITEMS,
+    check_count,
+    check_ragged,
+    check_range,
+    check_real,
+    check_rising,
+    check_sparse,
+    check_tensor,
+    device_of,
+)
 from gtr_gpu.ops.dispatch import operation, serves
 from gtr_gpu.ops.kernels import launch, scratch_bytes
 from gtr_gpu.ops.reference.lexical import bm25_idf
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, offsets_from_lengths
 
-__all__ = ["bm25_idf", "bm25_scores", "bm25_weights", "posting_scores", "term_counts"]
+__all__ = [
+    "bm25_idf",
+    "bm25_scores",
+    "bm25_weights",
+    "posting_scores",
+    "term_counts",
+    "term_weights",
+    "weight_offsets",
+]
 
 
 @operation("count_tokens", "gather_counts")
@@ -164,6 +182,73 @@ def posting_scores(
         ],
     )
     return out
+
+
+@operation()
+def term_weights(
+    query_terms: SparseMatrix,
+    tables: Ragged,
+    weighted: SparseMatrix,
+    first_table: int = 0,
+    out: Tensor | None = None,
+) -> Tensor:
+    """Looks up what each of a query's terms weighs in each of its candidate tables.
+
+    A score says how much of a question a table holds, and not which words: of a table that was split, one part holds
+    some of them and another part the rest. These are the weights word by word, from which
+    [pooled_terms][gtr_gpu.ops.pooling.pooled_terms] tells what a table holds together with its neighbours.
+
+    Args:
+        query_terms: Occurrences of terms in the questions `[B, V]`, int32.
+        tables: The candidates of each query, numbers of the whole index, int32, rising and distinct within a query.
+        weighted: The tables of each term with their weights, `[V, N]`, float32, see `bm25_weights`. Where an index has
+            segments, those of one segment, whose V may be smaller: it has none of the later terms.
+        first_table: The whole index's number of the segment's first table.
+        out: Where the weights go, `[S]`, float32, contiguous; those of tables of other segments stay as they are. So
+            one segment after the other fills the same array.
+
+    Returns:
+        `out`, or the weights `[S]`, float32, where S is the sum of candidates times terms over all queries: a block for
+        each query, see `weight_offsets`, with a row for each of its candidates and in it a number for each of its
+        terms, both in their order. 0 where a table lacks the term, and without `out` for tables of other segments.
+
+    Raises:
+        GTRError: Arguments of wrong types, shapes or ranges, or candidates that don't rise.
+    """
+    device = device_of("tables", tables, Ragged)
+    check_sparse("query_terms", query_terms, device, (torch.int32,))
+    check_ragged("tables", tables, device, n_rows=len(query_terms.columns))
+    check_sparse("weighted", weighted, device)
+    # Numbers of tables are int32 in the whole index as well.
+    check_count("first_table", first_table, 0, max(0, MOST_ITEMS + 1 - weighted.n_columns))
+    starts = weight_offsets(tables.offsets, query_terms)
+    n_weights = int(starts[-1])
+    if out is None:
+        out = torch.zeros(n_weights, device=device)
+    check_tensor("out", out, (n_weights,), (torch.float32,), device)
+    if not out.is_contiguous():
+        raise GTRError(f"out must be contiguous, got the strides {list(out.stride())}")
+    _check_candidates(tables)
+    reference.lexical.term_weights(query_terms, tables, weighted, first_table, starts, out)
+    return out
+
+
+def weight_offsets(table_offsets: Tensor, query_terms: SparseMatrix) -> Tensor:
+    """Where each query's block of weights starts in what `term_weights` gives, and the last one ends.
+
+    Args:
+        table_offsets: Where each query's candidates start, `[B + 1]`, int64.
+        query_terms: Occurrences of terms in the questions `[B, V]`.
+
+    Returns:
+        The offsets `[B + 1]`, int64.
+    """
+    return offsets_from_lengths(table_offsets.diff() * query_terms.columns.lengths)
+
+
+def _check_candidates(tables: Ragged) -> None:
+    check_range("tables.values", tables.values, MOST_ITEMS + 1)
+    check_rising("tables", tables)
 
 
 def bm25_scores(

@@ -34,6 +34,7 @@ def proper() -> dict[str, dict[str, Any]]:
     transfer = Transfer(graph, torch.tensor([1.0, 1, 0]), torch.tensor([0, 2, 3]))
     walk = {"damping": 0.5, "tolerance": 1e-6, "max_iterations": 9}
     lengths = torch.ones(3)
+    terms = SparseMatrix(Ragged.from_rows([[0], [1, 2]]), torch.ones(3, dtype=torch.int32), 3)
     return {
         "assign": {"rows": rows, "centroids": rows},
         "best_mixed": {"semantic": rows, **mixed},
@@ -60,6 +61,7 @@ def proper() -> dict[str, dict[str, Any]]:
         },
         "nearest": {"rows": rows, "centroids": rows},
         "personalized_pagerank": {"transfer": transfer, "personalization": items, **walk},
+        "pooled_terms": {"weights": torch.ones(4), "query_terms": terms, "idf": items, "transfer": transfer},
         "posting_scores": {
             **{"query_terms": counted, "weighted": graph, "document_frequency": torch.ones(3, dtype=torch.int64)},
             **{"n_documents": 3, "max_expanded": 99, "out": torch.zeros(3, 3), "first_column": 0},
@@ -78,6 +80,9 @@ def proper() -> dict[str, dict[str, Any]]:
             "n_parts": 3,
         },
         "term_counts": {"tokens": batch, "n_terms": 3, "marked": torch.ones(3, dtype=torch.bool)},
+        "term_weights": {
+            **{"query_terms": terms, "tables": batch, "weighted": graph, "first_table": 0, "out": torch.zeros(4)},
+        },
         "union": {"batches": [batch, batch]},
         "update": {"rows": rows, "labels": ids, "n_clusters": 3, "room": torch.zeros(3, 3, dtype=torch.float64)},
         "widen": {"candidates": batch, "graph": graph},

@@ -1,6 +1,8 @@
-"""Counting terms and scoring questions by BM25 over postings."""
+"""Counting terms, and what questions' terms weigh in tables by BM25 over postings."""
 
 from __future__ import annotations
+
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -98,3 +100,29 @@ def posting_scores(
         flat.index_add_(0, targets, added)
         start = stop
     return scores
+
+
+def term_weights(
+    query_terms: SparseMatrix, tables: Ragged, weighted: SparseMatrix, first_table: int, starts: Tensor, out: Tensor
+) -> None:
+    """See `gtr_gpu.ops.lexical.term_weights`; `starts` is where blocks do so in `out`.
+
+    Of one query after the other, so that no more is held than the postings of its own terms.
+    """
+    n_terms, n_tables = weighted.shape
+    for query, (start, stop) in enumerate(pairwise(starts.tolist())):
+        terms, candidates = query_terms.columns[query].long(), tables[query].long() - first_table
+        inside = (candidates >= 0) & (candidates < n_tables)
+        candidates = candidates[inside]
+        known = terms < n_terms
+        positions, offsets = weighted.columns.positions(terms[known])
+        # Terms one after the other, and tables rise within each: so do these numbers.
+        numbers = torch.arange(offsets.numel() - 1, device=out.device) * n_tables
+        held = torch.repeat_interleave(numbers, offsets.diff()) + weighted.columns.values[positions]
+        found = torch.zeros(candidates.numel(), terms.numel(), device=out.device)
+        if held.numel():
+            wanted = candidates[:, None] + numbers
+            places = torch.searchsorted(held, wanted).clamp_max_(held.numel() - 1)
+            found[:, known] = torch.where(held[places] == wanted, weighted.weights[positions[places]], 0)
+        if stop > start:
+            out[start:stop].view(-1, terms.numel())[inside] = found
