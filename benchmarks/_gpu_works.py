@@ -16,6 +16,7 @@ from gtr_gpu.ops import (
     kmeans,
     lexical,
     pagerank,
+    pooling,
     representative,
     seeds,
     segments,
@@ -316,3 +317,12 @@ def _texts(data: Data) -> Iterator[Work]:
     score = lambda: lexical.posting_scores(asked, weighted, frequency, n_tables)  # noqa: E731
     sizes = f"{data.queries} queries, {touched.numel():,} postings"
     yield Work("posting_scores", sizes, score, (touched, touched), within=1e-4)
+    candidates, edges = data.chosen, transfer.induced_transfer(data.chosen, data.graph)
+    weigh_terms = lambda: lexical.term_weights(asked, candidates, weighted)  # noqa: E731
+    sizes = f"{data.queries} queries, {data.candidates:,} candidates each, {asked.weights.numel():,} terms"
+    weights = weigh_terms()
+    yield Work("term_weights", sizes, weigh_terms, (candidates, asked))
+    idf = lexical.bm25_idf(frequency, n_tables).float()
+    pool = lambda: pooling.pooled_terms(weights, asked, idf, edges)  # noqa: E731
+    sizes = f"{sizes}, {edges.weights.weights.numel():,} edges"
+    yield Work("pooled_terms", sizes, pool, (weights, edges.weights), within=1e-4)

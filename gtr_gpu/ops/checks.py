@@ -23,6 +23,8 @@ MOST_COUNT = 2**63 - 1
 """The greatest count that kernels take."""
 MOST_ITEMS = 2**31 - 1
 """The greatest number of things that are numbered by int32."""
+JOINS_QUERIES = "transfer.weights must join candidates of one query only, got an entry between two queries"
+"""What is said of such a W, which kernels and their references find by themselves."""
 _GREATEST = sys.float_info.max
 
 

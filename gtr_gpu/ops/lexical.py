@@ -184,7 +184,7 @@ def posting_scores(
     return out
 
 
-@operation()
+@operation("term_weights")
 def term_weights(
     query_terms: SparseMatrix,
     tables: Ragged,
@@ -228,8 +228,23 @@ def term_weights(
     check_tensor("out", out, (n_weights,), (torch.float32,), device)
     if not out.is_contiguous():
         raise GTRError(f"out must be contiguous, got the strides {list(out.stride())}")
-    _check_candidates(tables)
-    reference.lexical.term_weights(query_terms, tables, weighted, first_table, starts, out)
+    if not serves("term_weights", device):
+        _check_candidates(tables)
+        reference.lexical.term_weights(query_terms, tables, weighted, first_table, starts, out)
+        return out
+    queries, columns = query_terms.columns, weighted.columns
+    wrong = torch.empty(len(queries), dtype=torch.bool, device=device)
+    launch(
+        "term_weights",
+        len(queries),
+        [
+            *(queries.offsets, queries.values, tables.offsets, tables.values, starts),
+            *(len(columns), columns.offsets, columns.values, weighted.weights, first_table, weighted.n_columns),
+            *(out, wrong),
+        ],
+    )
+    if bool(wrong.any()):
+        _check_candidates(tables)
     return out
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import reference
 from gtr_gpu.ops.checks import (
+    JOINS_QUERIES,
     check_count,
     check_kind,
     check_offsets,
@@ -24,7 +25,6 @@ from gtr_gpu.ragged import SparseMatrix
 
 # On a GPU a query with more candidates is walked by all blocks together.
 _MANY_CANDIDATES = 1 << 15
-_JOINS = "transfer.weights must join candidates of one query only, got an entry between two queries"
 # The kernel's: rows of a tile, and the runs and classes that it sorts rows by.
 _TILE_ROWS, _RUNS, _CLASSES = 16, 32, 384
 
@@ -76,7 +76,7 @@ def personalized_pagerank(
     n_queries = transfer.offsets.numel() - 1
     if not serves("personalized_pagerank", device):
         if reference.pagerank.joins_queries(transfer):
-            raise GTRError(_JOINS)
+            raise GTRError(JOINS_QUERIES)
         return reference.pagerank.personalized_pagerank(
             transfer, personalization, damping=damping, tolerance=tolerance, max_iterations=max_iterations
         )
@@ -99,7 +99,7 @@ def personalized_pagerank(
         _scratch(longest, most_entries),
     )
     if bool((iterations < 0).any()):
-        raise GTRError(_JOINS)
+        raise GTRError(JOINS_QUERIES)
     return Ranks(ranks, iterations, converged)
 
 

@@ -7,16 +7,26 @@ from torch import Tensor
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.ops import reference
-from gtr_gpu.ops.checks import check_kind, check_offsets, check_ragged, check_sparse, check_tensor, device_of
-from gtr_gpu.ops.dispatch import operation
+from gtr_gpu.ops.checks import (
+    JOINS_QUERIES,
+    check_kind,
+    check_offsets,
+    check_ragged,
+    check_sparse,
+    check_tensor,
+    device_of,
+)
+from gtr_gpu.ops.dispatch import operation, serves
+from gtr_gpu.ops.kernels import launch, scratch_bytes
 from gtr_gpu.ops.lexical import weight_offsets
 from gtr_gpu.ops.types import Transfer
 from gtr_gpu.ragged import SparseMatrix
 
-_JOINS = "transfer.weights must join candidates of one query only, got an entry between two queries"
+# The kernel's: terms that it looks at side by side.
+_LANES = 8
 
 
-@operation()
+@operation("pooled_terms")
 def pooled_terms(weights: Tensor, query_terms: SparseMatrix, idf: Tensor, transfer: Transfer) -> tuple[Tensor, Tensor]:
     """How much of a question a table and its neighbours hold together, word by word.
 
@@ -65,6 +75,33 @@ def pooled_terms(weights: Tensor, query_terms: SparseMatrix, idf: Tensor, transf
     check_tensor("transfer.weights.weights", matrix.weights, (matrix.columns.values.numel(),), (torch.float32,), device)
     starts = weight_offsets(transfer.offsets, query_terms)
     check_tensor("weights", weights, (int(starts[-1]),), (torch.float32,), device)
-    if reference.pagerank.joins_queries(transfer):
-        raise GTRError(_JOINS)
-    return reference.pooling.pooled_terms(weights, query_terms, idf, transfer, starts)
+    if not serves("pooled_terms", device):
+        if reference.pagerank.joins_queries(transfer):
+            raise GTRError(JOINS_QUERIES)
+        return reference.pooling.pooled_terms(weights, query_terms, idf, transfer, starts)
+    scores, shares = torch.empty(2, n_candidates, device=device)
+    n_queries = len(query_terms.columns)
+    wrong = torch.empty(n_queries, dtype=torch.bool, device=device)
+    launch(
+        "pooled_terms",
+        n_queries,
+        [
+            *(transfer.offsets, matrix.columns.offsets, matrix.columns.values, matrix.weights),
+            *(query_terms.columns.offsets, query_terms.columns.values, query_terms.weights, idf),
+            *(starts, weights, scores, shares, wrong),
+        ],
+        _scratch(transfer.offsets, query_terms),
+    )
+    if bool(wrong.any()):
+        raise GTRError(JOINS_QUERIES)
+    return scores, shares
+
+
+def _scratch(offsets: Tensor, query_terms: SparseMatrix) -> int:
+    """What the kernel holds of a query: its weights in rows of whole vectors, three times, and its terms' idf."""
+    if offsets.numel() < 2:
+        return 0
+    lengths = query_terms.columns.lengths
+    padded = (lengths + (_LANES - 1)) // _LANES * _LANES
+    most = int((offsets.diff() * padded).max())
+    return scratch_bytes(*[(most, 4)] * 3, (int(lengths.max()), 8))

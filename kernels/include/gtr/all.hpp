@@ -6,6 +6,7 @@
 #include "gtr/kmeans_sparse.hpp"
 #include "gtr/lexical.hpp"
 #include "gtr/pagerank.hpp"
+#include "gtr/pooling.hpp"
 #include "gtr/representative.hpp"
 #include "gtr/seeds.hpp"
 #include "gtr/segments.hpp"

@@ -130,6 +130,13 @@ GTR_FN i32 popcount(u64 bits) { return __builtin_popcountll(bits); }
 GTR_FN i32 count_trailing_zeros(u64 bits) { return __builtin_ctzll(bits); }
 #endif
 
+// Ends a step of a loop around another loop: without it GCC weaves two steps together, and finds no vectors in that.
+GTR_FN void end_step() {
+#ifndef GTR_CUDA
+    asm volatile("");
+#endif
+}
+
 // Minus infinity: what a reduction by max starts from.
 template <class T>
 GTR_FN T lowest();

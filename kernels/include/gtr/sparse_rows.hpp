@@ -5,6 +5,16 @@
 
 GTR_BEGIN
 
+// Whether columns rise, all from 0 to below `upper`.
+template <class Team>
+GTR_FN bool rising(Team& team, const i32* columns, i64 n, i64 upper) {
+    return !team.sum(n, [&](i64 i) {
+        const i64 column = columns[i];
+        const i64 before = i > 0 ? columns[i - 1] : -1;
+        return i64(column <= before || column >= upper);
+    });
+}
+
 // The first place from `first` on whose column is not below `column`; `last` where there is none.
 GTR_FN i64 first_not_below(const i32* columns, i64 first, i64 last, i64 column) {
     // Without branches that depend on what is found: a processor can't guess them.

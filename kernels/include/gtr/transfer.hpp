@@ -3,6 +3,7 @@
 
 #include "gtr/bits.hpp"
 #include "gtr/entry.hpp"
+#include "gtr/sparse_rows.hpp"
 
 GTR_BEGIN
 
@@ -33,16 +34,6 @@ struct Places {
         return low < n && candidates[low] == table ? low : -1;
     }
 };
-
-// Whether candidates are numbers of tables that rise.
-template <class Team>
-GTR_FN bool rising(Team& team, const i32* candidates, i64 n, i64 n_tables) {
-    return !team.sum(n, [&](i64 i) {
-        i64 table = candidates[i];
-        i64 before = i > 0 ? candidates[i - 1] : -1;
-        return i64(table <= before || table >= n_tables);
-    });
-}
 
 template <class Team>
 GTR_FN Places make_places(Team& team, const i32* candidates, i64 n, i64 n_words) {
