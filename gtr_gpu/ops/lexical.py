@@ -33,6 +33,9 @@ __all__ = [
     "weight_offsets",
 ]
 
+# With more tables than this, candidates are searched for in all postings: to clear a map of bits would take longer.
+_MAPPED_TABLES = 1 << 18
+
 
 @operation("count_tokens", "gather_counts")
 def term_counts(tokens: Ragged, n_terms: int, marked: Tensor | None = None) -> tuple[SparseMatrix, Tensor]:
@@ -234,14 +237,17 @@ def term_weights(
         return out
     queries, columns = query_terms.columns, weighted.columns
     wrong = torch.empty(len(queries), dtype=torch.bool, device=device)
+    longest = int(tables.lengths.max()) if len(queries) > 1 else tables.values.numel()
+    n_words = -(-weighted.n_columns // 64) if weighted.n_columns <= _MAPPED_TABLES else 0
     launch(
         "term_weights",
         len(queries),
         [
             *(queries.offsets, queries.values, tables.offsets, tables.values, starts),
             *(len(columns), columns.offsets, columns.values, weighted.weights, first_table, weighted.n_columns),
-            *(out, wrong),
+            *(n_words, out, wrong),
         ],
+        scratch_bytes((longest, 4), (n_words, 8), (n_words, 4)),
     )
     if bool(wrong.any()):
         _check_candidates(tables)
@@ -258,6 +264,8 @@ def weight_offsets(table_offsets: Tensor, query_terms: SparseMatrix) -> Tensor:
     Returns:
         The offsets `[B + 1]`, int64.
     """
+    if table_offsets.numel() == 2:
+        return table_offsets * query_terms.weights.numel()
     return offsets_from_lengths(table_offsets.diff() * query_terms.columns.lengths)
 
 

@@ -23,7 +23,7 @@ from gtr_gpu.ops.types import Transfer
 from gtr_gpu.ragged import SparseMatrix
 
 # The kernel's: terms that it looks at side by side.
-_LANES = 8
+_LANES = 16
 
 
 @operation("pooled_terms")
@@ -90,18 +90,19 @@ def pooled_terms(weights: Tensor, query_terms: SparseMatrix, idf: Tensor, transf
             *(query_terms.columns.offsets, query_terms.columns.values, query_terms.weights, idf),
             *(starts, weights, scores, shares, wrong),
         ],
-        _scratch(transfer.offsets, query_terms),
+        _scratch(transfer, query_terms),
     )
     if bool(wrong.any()):
         raise GTRError(JOINS_QUERIES)
     return scores, shares
 
 
-def _scratch(offsets: Tensor, query_terms: SparseMatrix) -> int:
-    """What the kernel holds of a query: its weights in rows of whole vectors, three times, and its terms' idf."""
-    if offsets.numel() < 2:
-        return 0
-    lengths = query_terms.columns.lengths
-    padded = (lengths + (_LANES - 1)) // _LANES * _LANES
-    most = int((offsets.diff() * padded).max())
-    return scratch_bytes(*[(most, 4)] * 3, (int(lengths.max()), 8))
+def _scratch(transfer: Transfer, query_terms: SparseMatrix) -> int:
+    """What the kernel holds of a query: its weights in rows of whole vectors, three times, and two numbers a term."""
+    if transfer.offsets.numel() <= 2:
+        widest = -(-query_terms.weights.numel() // _LANES) * _LANES
+        most = widest * transfer.weights.n_columns
+    else:
+        widths = (query_terms.columns.lengths + (_LANES - 1)) // _LANES * _LANES
+        widest, most = int(widths.max()), int((widths * transfer.offsets.diff()).max())
+    return scratch_bytes(*[(most, 4)] * 3, *[(widest, 4)] * 2)

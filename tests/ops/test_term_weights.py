@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.ops import dispatch
+from gtr_gpu.ops import dispatch, lexical
 from gtr_gpu.ops.lexical import term_weights, weight_offsets
 from gtr_gpu.ragged import Ragged, SparseMatrix
 
@@ -58,9 +58,16 @@ def made(n_tables: int, n_terms: int, n_queries: int, seed: int, density: float 
     return Case(dense, SparseMatrix(columns, counts, n_terms), tables)
 
 
+@pytest.fixture(params=["mapped", "searched"])
+def lookup(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a map of the segment's tables, and without one, as for very many tables."""
+    if request.param == "searched":
+        monkeypatch.setattr(lexical, "_MAPPED_TABLES", -1)
+
+
 @pytest.mark.parametrize("n_tables", [1, 2, 15, 17, 64, 300])
 @pytest.mark.parametrize("n_terms", [1, 7, 40])
-def test_weights_are_those_of_a_dense_matrix(device: torch.device, n_tables: int, n_terms: int) -> None:
+def test_weights_are_those_of_a_dense_matrix(device: torch.device, n_tables: int, n_terms: int, lookup: None) -> None:
     case = made(n_tables, n_terms, 6, n_tables + n_terms)
     found = case.weights(device)
     assert found.dtype == torch.float32
@@ -68,7 +75,7 @@ def test_weights_are_those_of_a_dense_matrix(device: torch.device, n_tables: int
 
 
 @given(seed=st.integers(0, 1000), cuts=st.lists(st.integers(0, 60), max_size=3))
-def test_segments_fill_one_array(device: torch.device, seed: int, cuts: list[int]) -> None:
+def test_segments_fill_one_array(device: torch.device, seed: int, cuts: list[int], lookup: None) -> None:
     """Whichever came first, and whatever stood in it: all tables are of one of them."""
     case = made(60, 25, 5, seed)
     bounds = sorted({0, 60, *cuts})
@@ -82,7 +89,7 @@ def test_segments_fill_one_array(device: torch.device, seed: int, cuts: list[int
     assert np.array_equal(out.cpu().numpy(), case.expected())
 
 
-def test_tables_of_other_segments(device: torch.device) -> None:
+def test_tables_of_other_segments(device: torch.device, lookup: None) -> None:
     dense = np.arange(1, 13, dtype=np.float32).reshape(4, 3)
     query_terms = SparseMatrix(Ragged.from_rows([[0, 2]]), torch.ones(2, dtype=torch.int32), 3)
     case = Case(dense, query_terms, Ragged.from_rows([[4, 6, 8, 11]]))
@@ -93,7 +100,7 @@ def test_tables_of_other_segments(device: torch.device) -> None:
     assert case.weights(device, postings, 5, out).tolist() == [-1, -1, 4, 0, 10, 0, -1, -1]
 
 
-def test_the_last_numbers_that_tables_may_have(device: torch.device) -> None:
+def test_the_last_numbers_that_tables_may_have(device: torch.device, lookup: None) -> None:
     last = 2**31 - 1
     query_terms = SparseMatrix(Ragged.from_rows([[0]]), torch.ones(1, dtype=torch.int32), 1)
     for tables in ([last - 2, last], [0, last], [last - 1], list(range(last - 40, last + 1))):
@@ -126,7 +133,7 @@ def test_nothing_to_look_up(
     assert int(starts[-1]) == found.numel()
 
 
-def test_many_tables_and_a_batch_equals_its_loop(device: torch.device) -> None:
+def test_many_tables_and_a_batch_equals_its_loop(device: torch.device, lookup: None) -> None:
     case = made(3000, 60, 9, seed=2)
     whole = case.weights(device)
     assert np.array_equal(whole.cpu().numpy(), case.expected())

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "gtr/entry.hpp"
+#include "gtr/places.hpp"
 #include "gtr/sparse_rows.hpp"
 
 GTR_BEGIN
@@ -43,24 +44,29 @@ GTR_FN void score_query(Team& team, i64 first, i64 last, const i32* terms, const
     }
 }
 
-// Numbers that are searched for side by side.
+// Candidates that are searched for side by side.
 constexpr i64 searched_lanes = 16;
+// So many postings for each candidate are sooner looked through than all candidates are searched for in them.
+constexpr i64 searched_postings = 16;
 
 // What each of a query's terms weighs in each of its candidates, a row of `weighed` for each candidate.
 //
-// Candidates and postings both rise: of the shorter list all numbers are searched for in the longer one. Only rows of
-// the tables from `first_table` on that these postings are of are written.
+// Only rows of the tables from `first_table` on that these postings are of are written. With so many tables that a map
+// of them would take too long to clear (n_words is 0), candidates are searched for in all postings.
 template <class Team>
 GTR_FN void weigh_terms(Team& team, i64 n, const i32* candidates, i64 n_own, const i32* terms, i64 n_terms,
                         const i64* offsets, const i32* tables, const f32* weights, i64 first_table, i64 n_tables,
-                        f32* weighed) {
+                        i64 n_words, f32* weighed) {
     constexpr i64 C = searched_lanes;
     const i64 start = first_not_below(candidates, 0, n, first_table);
     const i64 inside = first_not_below(candidates, start, n, first_table + n_tables) - start;
-    candidates += start;
+    if (inside == 0) return;
     weighed += start * n_own;
+    i32* own = team.template scratch<i32>(inside);
+    team.each(inside, [&](i64 i) { own[i] = candidates[start + i] - static_cast<i32>(first_table); });
     team.each(inside * n_own, [&](i64 i) { weighed[i] = 0; });
     team.sync();
+    const Places places = make_places(team, own, inside, n_words);
     for (i64 t = 0; t < n_own; ++t) {
         const i32 term = terms[t];
         // The vocabulary may have grown since these postings were written.
@@ -68,30 +74,28 @@ GTR_FN void weigh_terms(Team& team, i64 n, const i32* candidates, i64 n_own, con
         const i32* held = tables + offsets[term];
         const f32* counted = weights + offsets[term];
         const i64 many = offsets[term + 1] - offsets[term];
-        const bool by_candidate = inside <= many;
-        const i64 n_keys = by_candidate ? inside : many, n_list = by_candidate ? many : inside;
-        const i32* keys = by_candidate ? candidates : held;
-        const i32* list = by_candidate ? held : candidates;
-        const i32 shift = static_cast<i32>(by_candidate ? -first_table : first_table);
-        team.template tiles<C>((n_keys + C - 1) / C, [&](i64 tile) {
-            typename Team::template Lanes<i32, C> key, place;
-            team.template lanes<C>([&](i64 lane) {
-                key[lane] = keys[min(static_cast<i32>(tile * C + lane), static_cast<i32>(n_keys) - 1)] + shift;
+        if (n_words && many <= searched_postings * inside) {
+            team.each(many, [&](i64 i) {
+                if (places.maps(held[i])) weighed[places.place(held[i]) * n_own + t] = counted[i];
             });
-            // All lanes go as many steps. By bits: of a choice compilers make a branch, which is guessed wrong.
-            for (i32 left = static_cast<i32>(n_list); left > 1;) {
-                const i32 half = left / 2;
+        } else if (many) {
+            team.template tiles<C>((inside + C - 1) / C, [&](i64 tile) {
+                typename Team::template Lanes<i32, C> table, place;
+                team.template lanes<C>([&](i64 lane) { table[lane] = own[min(tile * C + lane, inside - 1)]; });
+                // All lanes go as many steps. By bits: of a choice compilers make a branch, which is guessed wrong.
+                for (i32 left = static_cast<i32>(many); left > 1;) {
+                    const i32 half = left / 2;
+                    team.template lanes<C>([&](i64 lane) {
+                        place[lane] += half & -static_cast<i32>(held[place[lane] + half - 1] < table[lane]);
+                    });
+                    left -= half;
+                }
                 team.template lanes<C>([&](i64 lane) {
-                    place[lane] += half & -i32(list[place[lane] + half - 1] < key[lane]);
+                    const i64 row = tile * C + lane, at = place[lane];
+                    if (row < inside && held[at] == table[lane]) weighed[row * n_own + t] = counted[at];
                 });
-                left -= half;
-            }
-            team.template lanes<C>([&](i64 lane) {
-                const i64 at = tile * C + lane, found = place[lane];
-                if (at >= n_keys || list[found] != key[lane]) return;
-                weighed[(by_candidate ? at : found) * n_own + t] = counted[by_candidate ? found : at];
             });
-        });
+        }
     }
 }
 
@@ -111,13 +115,13 @@ GTR_END
 
 GTR_ENTRY(term_weights, Block, const i64* query_offsets, const i32* terms, const i64* candidate_offsets,
           const i32* candidates, const i64* starts, i64 n_terms, const i64* offsets, const i32* tables,
-          const f32* weights, i64 first_table, i64 n_tables, f32* weighed, u8* wrong)
+          const f32* weights, i64 first_table, i64 n_tables, i64 n_words, f32* weighed, u8* wrong)
     const i64 n = candidate_offsets[item + 1] - candidate_offsets[item];
     const bool right = rising(team, candidates + candidate_offsets[item], n, i64(1) << 31);
     team.one([&] { wrong[item] = !right; });
     if (right) {
         weigh_terms(team, n, candidates + candidate_offsets[item], query_offsets[item + 1] - query_offsets[item],
-                    terms + query_offsets[item], n_terms, offsets, tables, weights, first_table, n_tables,
+                    terms + query_offsets[item], n_terms, offsets, tables, weights, first_table, n_tables, n_words,
                     weighed + starts[item]);
     }
 GTR_END

@@ -6,7 +6,7 @@
 GTR_BEGIN
 
 // Terms that are looked at side by side.
-constexpr i64 pooled_lanes = 8;
+constexpr i64 pooled_lanes = 16;
 
 // Scores and shares of one query's candidates, which are the rows from first to last of the batch: each term counts by
 // the greatest weight among a candidate and its neighbours, a neighbour's times the edge's factor.
@@ -33,18 +33,23 @@ GTR_FN void pool_terms(Team& team, i64 first, i64 last, const i64* row_offsets, 
     f32* own = team.template scratch<f32>(n * width);
     f32* most = team.template scratch<f32>(n * width);
     f32* held = team.template scratch<f32>(n * width);
-    f64* importance = team.template scratch<f64>(n_terms);
+    f32* counted = team.template scratch<f32>(width);
+    f32* importance = team.template scratch<f32>(width);
     team.each(n, [&](i64 t) {
         for (i64 k = 0; k < width; ++k) own[t * width + k] = k < n_terms ? weights[t * n_terms + k] : 0.0f;
     });
-    team.each(n_terms, [&](i64 k) { importance[k] = idf[terms[k]]; });
+    team.each(width, [&](i64 k) {
+        importance[k] = k < n_terms ? idf[terms[k]] : 0.0f;
+        counted[k] = k < n_terms ? occurrences[k] * importance[k] : 0.0f;
+    });
     team.sync();
     for (i64 begin = 0; begin < width; begin += C) {
         team.template tiles<C>(n, [&](i64 t) {
+            const f32* mine = own + t * width + begin;
             typename Team::template Lanes<f32, C> greatest, share;
             team.template lanes<C>([&](i64 lane) {
-                greatest[lane] = own[t * width + begin + lane];
-                share[lane] = greatest[lane] > 0 ? 1.0f : 0.0f;
+                greatest[lane] = mine[lane];
+                share[lane] = mine[lane] > 0 ? 1.0f : 0.0f;
             });
             for (i64 e = row_offsets[t]; e < row_offsets[t + 1]; ++e) {
                 const f32 factor = factors[e];
@@ -57,17 +62,18 @@ GTR_FN void pool_terms(Team& team, i64 first, i64 last, const i64* row_offsets, 
                 end_step();
             }
             team.template lanes<C>([&](i64 lane) {
-                most[t * width + begin + lane] = greatest[lane];
-                held[t * width + begin + lane] = share[lane];
+                most[t * width + begin + lane] = greatest[lane] * counted[begin + lane];
+                held[t * width + begin + lane] = share[lane] * importance[begin + lane];
             });
         });
     }
-    const f64 all = team.sum(n_terms, [&](i64 k) { return importance[k]; });
+    const f64 all = team.sum(n_terms, [&](i64 k) { return static_cast<f64>(importance[k]); });
     team.each(n, [&](i64 t) {
         f64 score = 0, share = 0;
-        for (i64 k = 0; k < n_terms; ++k) {
-            score += occurrences[k] * importance[k] * most[t * width + k];
-            share += importance[k] * held[t * width + k];
+#pragma omp simd reduction(+ : score, share)
+        for (i64 k = 0; k < width; ++k) {
+            score += most[t * width + k];
+            share += held[t * width + k];
         }
         scores[t] = static_cast<f32>(score);
         shares[t] = static_cast<f32>(all > 0 ? share / all : 0.0);
