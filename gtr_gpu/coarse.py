@@ -22,11 +22,6 @@ from gtr_gpu.questions import QueryFeatures
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged
 from gtr_gpu.snapshot import Snapshot
 
-# Queries whose pools are gathered and multiplied at once: a few products too many cost less than to gather a table's
-# features for each query that asks for it.
-_QUERIES_TOGETHER = 16
-# Tables in those pools at most, which bounds the memory for their features.
-_POOLED_TOGETHER = 1 << 16
 # Numbers that a search holds at once for each question and table, and for each question and candidate, as measured on
 # 20,000 tables, with every choice of `coarse` and `personalization`: with kernels, and in plain torch.
 _HELD_BY_KERNELS = (4, 10)
@@ -101,7 +96,7 @@ def _from_clusters(queries: QueryFeatures, snapshot: Snapshot, config: Config, n
     if by_words is not None:
         lexical = by_words[owner, pool.values.long()]
     if config.personalization != "lexical":
-        semantic = _pair_cosines(queries.semantic, pool, snapshot)
+        semantic = snapshot.flat.cosines(queries.semantic, pool)
     scores = _mix(semantic, lexical, config.mix, lambda values: segment_max(values, pool.offsets)[owner])
     order, positions = segment_top_k_ragged(scores, pool.values, pool.offsets, n_seeds)
     positions = torch.sort(positions).values
@@ -156,21 +151,6 @@ def _own_features(queries: QueryFeatures, snapshot: Snapshot, modality: str) -> 
         assert queries.structural is not None  # read where the modality is searched by its own features
         return snapshot.clusters.standardize(queries.structural).to(snapshot.device)
     return snapshot.clusters.weigh(queries.terms).to(snapshot.device)
-
-
-def _pair_cosines(semantic: Tensor, pool: Ragged, snapshot: Snapshot) -> Tensor:
-    """The cosine of each query `[B, d]` with each table of its pool, `[T]`."""
-    cosines = torch.empty(pool.values.numel(), device=semantic.device)
-    start = 0
-    while start < len(pool):
-        room = int(torch.searchsorted(pool.offsets, pool.offsets[start] + _POOLED_TOGETHER, right=True)) - 1
-        stop = min(max(room, start + 1), start + _QUERIES_TOGETHER)
-        part = pool.slice(start, stop)
-        tables, places = torch.unique(part.values, return_inverse=True)
-        products = semantic[start:stop] @ snapshot.semantic(tables).T
-        cosines[int(pool.offsets[start]) : int(pool.offsets[stop])] = products[part.segment_ids(), places]
-        start = stop
-    return cosines
 
 
 def _mix(semantic: Tensor | None, lexical: Tensor | None, share: float, best: Callable[[Tensor], Tensor]) -> Tensor:

@@ -15,7 +15,7 @@ Stage = Literal["build", "search"]
 Value = bool | int | float | str | tuple[int, ...] | tuple[str, ...]
 
 MODALITIES = ("semantic", "structural", "heuristic")
-EDGE_KINDS = ("semantic", "header", "key", "cells", "caption")
+EDGE_KINDS = ("semantic", "header", "key", "column", "cells", "caption")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class Config:
         choices=("mean", "best", "centroid"),
     )
     n_probe: int = _knob(8, "search", "clusters probed for each modality", low=1)
-    n_seeds: int = _knob(100, "search", "tables with the best scores that the graph starts from; 0 keeps all", low=0)
+    n_seeds: int = _knob(200, "search", "tables with the best scores that the graph starts from; 0 keeps all", low=0)
     hops: int = _knob(1, "search", "steps along the neighbour graph that widen the candidates", low=0, high=3)
 
     # Fine
@@ -139,18 +139,27 @@ class Config:
         choices=("graph", "dense"),
     )
     similarity_floor: float = _knob(0.0, "search", "similarities below this count as 0", symbol="τ", low=-1, high=1)
-    sharpening: float = _knob(8.0, "search", "power to which the similarity of an edge is raised", low=0, high=64)
-    weight_semantic: float = _knob(1.0, "search", "weight of semantic edges", low=0)
-    weight_header: float = _knob(1.0, "search", "weight of edges by shared column names", low=0)
-    weight_key: float = _knob(1.0, "search", "weight of edges by shared values of the key column", low=0)
-    weight_cells: float = _knob(1.0, "search", "weight of edges by shared words in cells", low=0)
-    weight_caption: float = _knob(1.0, "search", "weight of edges by shared words in captions", low=0)
+    weight_semantic: float = _knob(1.0, "search", "how much semantic edges count for the belief in an edge", low=0)
+    weight_header: float = _knob(1.0, "search", "how much shared column names count for it", low=0)
+    weight_key: float = _knob(1.0, "search", "how much shared values of the key column count for it", low=0)
+    weight_column: float = _knob(1.0, "search", "how much the same first column counts for it", low=0)
+    weight_cells: float = _knob(1.0, "search", "how much shared words in cells count for it", low=0)
+    weight_caption: float = _knob(1.0, "search", "how much the same caption, or another one, counts for it", low=0)
     personalization: str = _knob(
-        "mixed", "search", "the scores that the walk returns to", symbol="h", choices=("semantic", "lexical", "mixed")
+        "pooled",
+        "search",
+        "the scores that the walk returns to; `pooled` counts what a table holds together with its neighbours",
+        symbol="h",
+        choices=("semantic", "lexical", "mixed", "pooled"),
     )
-    mix: float = _knob(0.5, "search", "share of the semantic scores in mixed ones", low=0, high=1)
+    mix: float = _knob(
+        0.5, "search", "share of the semantic scores in mixed ones, by which seeds are chosen", low=0, high=1
+    )
+    pooled_bm25: float = _knob(0.24, "search", "share of BM25, divided by its best, in pooled scores", low=0)
+    pooled_words: float = _knob(0.29, "search", "share of the part of the question's words that is found", low=0)
+    pooled_cosine: float = _knob(0.47, "search", "share of the best cosine in pooled scores", low=0)
     temperature: float = _knob(
-        0.05, "search", "softmax temperature that sharpens h; 0 divides the clamped scores by their sum", low=0
+        0.06, "search", "softmax temperature that sharpens h; 0 divides the clamped scores by their sum", low=0
     )
     damping: float = _knob(0.6, "search", "share of the walk that follows edges", symbol="α", low=0, high=0.999)
     tolerance: float = _knob(1e-6, "search", "change at which the walk stops", symbol="ε", low=0)
@@ -265,7 +274,6 @@ PRESETS: dict[str, dict[str, Value]] = {
         "hops": 0,
         "transfer": "dense",
         "similarity_floor": 0.3,
-        "sharpening": 1.0,
         "personalization": "semantic",
         "temperature": 0.0,
         "damping": 0.85,

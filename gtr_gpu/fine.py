@@ -11,7 +11,9 @@ from torch import Tensor
 from gtr_gpu.coarse import Candidates
 from gtr_gpu.config import Config
 from gtr_gpu.ops.pagerank import personalized_pagerank
+from gtr_gpu.ops.pooling import pooled_terms
 from gtr_gpu.ops.segments import (
+    segment_max,
     segment_normalize,
     segment_softmax,
     segment_sum,
@@ -20,6 +22,7 @@ from gtr_gpu.ops.segments import (
 )
 from gtr_gpu.ops.transfer import induced_transfer, similarity_transfer
 from gtr_gpu.ops.types import Ranks, Transfer
+from gtr_gpu.questions import QueryFeatures
 from gtr_gpu.ragged import Ragged
 from gtr_gpu.snapshot import Snapshot
 
@@ -45,49 +48,88 @@ class Ranking(NamedTuple):
     n_candidates: Tensor
 
 
-def rank(candidates: Candidates, snapshot: Snapshot, config: Config, k: int) -> Ranking:
+def rank(queries: QueryFeatures, candidates: Candidates, snapshot: Snapshot, config: Config, k: int) -> Ranking:
     """Walks over each query's candidates and takes the k most visited ones.
 
     Each number in `keep` adds a round: the so many best tables (k at least) are kept and ranked anew among themselves.
     The batch is cut by its edges into parts that `batch_megabytes` is enough for.
     """
-    parts = [_rank(part, snapshot, config, k) for part in _cut(candidates, snapshot, config)]
+    parts = [
+        _rank(queries.slice(start, stop), part, snapshot, config, k)
+        for start, stop, part in _cut(queries, candidates, snapshot, config)
+    ]
     return Ranking(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
 
 
-def _rank(candidates: Candidates, snapshot: Snapshot, config: Config, k: int) -> Ranking:
+def _rank(queries: QueryFeatures, candidates: Candidates, snapshot: Snapshot, config: Config, k: int) -> Ranking:
     n_candidates = candidates.tables.lengths
-    ranks = _walk(candidates, snapshot, config)
+    transfer = _transfer(candidates.tables, snapshot, config)
+    if config.personalization == "pooled":
+        scores = pooled_scores(queries, candidates.tables, transfer, snapshot, config)
+        candidates = Candidates(candidates.tables, scores)
+    ranks = _walk(candidates, transfer, config)
     for size in config.keep:
         tables = candidates.tables
         kept, positions = segment_top_k_ragged(ranks.values, tables.values, tables.offsets, max(size, k))
         positions = torch.sort(positions).values
         candidates = Candidates(Ragged(tables.values[positions], kept.offsets), candidates.scores[positions])
-        ranks = _walk(candidates, snapshot, config)
+        ranks = _walk(candidates, _transfer(candidates.tables, snapshot, config), config)
     tables = candidates.tables
     ids, scores, _ = segment_top_k(ranks.values, tables.values, tables.offsets, k)
     return Ranking(ids, scores, ranks.iterations, ranks.converged, n_candidates)
 
 
-def _cut(candidates: Candidates, snapshot: Snapshot, config: Config) -> Iterator[Candidates]:
-    """Consecutive queries whose edges fit into memory together; one query at least."""
+def pooled_scores(
+    queries: QueryFeatures, tables: Ragged, transfer: Transfer, snapshot: Snapshot, config: Config
+) -> Tensor:
+    """What each candidate has of a question together with its neighbours, as far as the edges to them are believed.
+
+    The score adds up, in the shares that the config gives, BM25 of a table and its neighbours, divided by the query's
+    best; the part of the question's words, by idf, that they hold; and the best of their cosines. A neighbour counts
+    for a table by W, so a part of a table that was split has the words of the other parts, and one that merely
+    resembles others keeps its own.
+
+    Args:
+        queries: B questions.
+        tables: Their candidates; values `[T]`.
+        transfer: W of the candidates.
+        snapshot: The corpus.
+        config: `pooled_bm25`, `pooled_words`, `pooled_cosine` and BM25's own.
+
+    Returns:
+        The scores `[T]`, float32, at least 0.
+    """
+    terms = queries.terms.to(snapshot.device)
+    weights = snapshot.flat.term_weights(terms, tables, config)
+    bm25, words = pooled_terms(weights, terms, snapshot.flat.idf, transfer)
+    best = segment_max(bm25, tables.offsets)[tables.segment_ids()].clamp_min(torch.finfo(torch.float32).tiny)
+    cosines = snapshot.flat.cosines(queries.semantic, tables).clamp_min(0)
+    edges = transfer.weights
+    near = segment_max(edges.weights * cosines[edges.columns.values.long()], edges.columns.offsets)
+    cosine = torch.maximum(cosines, near)
+    return config.pooled_bm25 * bm25 / best + config.pooled_words * words + config.pooled_cosine * cosine
+
+
+def _cut(
+    queries: QueryFeatures, candidates: Candidates, snapshot: Snapshot, config: Config
+) -> Iterator[tuple[int, int, Candidates]]:
+    """Consecutive queries whose edges and words fit into memory together; one query at least."""
     tables = candidates.tables
     limit = config.batch_megabytes * 2**20 / _EDGE_BYTES
     if config.transfer == "graph":
         graph = snapshot.graph(config).columns
-        if graph.values.numel() * len(tables) <= limit:
-            yield candidates
-            return
         degrees = graph.offsets[tables.values + 1] - graph.offsets[tables.values]
-        edges = segment_sum(degrees.double(), tables.offsets)
+        held = segment_sum(degrees.double(), tables.offsets)
     else:
-        edges = tables.lengths.double().square()
-    running = torch.cat([edges.new_zeros(1), edges.cumsum(0)]).cpu()
+        held = tables.lengths.double().square()
+    if config.personalization == "pooled":
+        held += tables.lengths.double() * queries.terms.columns.lengths.to(held.device)
+    running = torch.cat([held.new_zeros(1), held.cumsum(0)]).cpu()
     start = 0
     while start < len(tables):
         stop = max(start + 1, int(torch.searchsorted(running, running[start] + limit, right=True)) - 1)
         first, last = int(tables.offsets[start]), int(tables.offsets[stop])
-        yield Candidates(tables.slice(start, stop), candidates.scores[first:last])
+        yield start, stop, Candidates(tables.slice(start, stop), candidates.scores[first:last])
         start = stop
 
 
@@ -108,9 +150,9 @@ def personalize(candidates: Candidates, temperature: float) -> Tensor:
     return segment_normalize(candidates.scores.clamp_min(0), offsets)
 
 
-def _walk(candidates: Candidates, snapshot: Snapshot, config: Config) -> Ranks:
+def _walk(candidates: Candidates, transfer: Transfer, config: Config) -> Ranks:
     return personalized_pagerank(
-        _transfer(candidates.tables, snapshot, config),
+        transfer,
         personalize(candidates, config.temperature),
         damping=config.damping,
         tolerance=config.tolerance,

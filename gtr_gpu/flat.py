@@ -1,4 +1,4 @@
-"""Scores of questions with all tables at once, and the best tables by them."""
+"""Scores of questions with all tables at once, the best tables by them, and scores with some tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from gtr_gpu.config import Config
 from gtr_gpu.ops.dispatch import serves
 from gtr_gpu.ops.halves import Halves, halve, halved_products, multiplies_bf16
-from gtr_gpu.ops.lexical import bm25_weights, posting_scores
+from gtr_gpu.ops.lexical import bm25_idf, bm25_weights, posting_scores, term_weights, weight_offsets
 from gtr_gpu.ops.seeds import best_mixed, best_refined
 from gtr_gpu.ragged import Ragged, SparseMatrix
 
@@ -91,6 +91,32 @@ class FlatScores:
                 terms, weighted, self._document_frequency, snapshot.n_alive, out=scores, first_column=segment.start
             )
         return scores
+
+    def term_weights(self, terms: SparseMatrix, tables: Ragged, config: Config) -> Tensor:
+        """What each of a query's terms `[B, V]` weighs in each of its tables, as `ops.lexical.term_weights` says."""
+        out = torch.zeros(int(weight_offsets(tables.offsets, terms)[-1]), device=self._device)
+        weights = self._posting_weights(config.bm25_k1, config.bm25_b)
+        for segment, weighted in zip(self._snapshot.segments, weights, strict=True):
+            term_weights(terms, tables, weighted, segment.start, out)
+        return out
+
+    def cosines(self, queries: Tensor, tables: Ragged) -> Tensor:
+        """The cosine of each query `[B, d]` with each of its tables, `[T]`, float32.
+
+        Raises:
+            IndexFormatError: Features of a segment are damaged, so that a score is no number.
+        """
+        if len(tables) == 0:
+            return torch.empty(0, device=self._device)
+        found = torch.cat([self._features[tables[row].long()].float() @ query for row, query in enumerate(queries)])
+        if not found.sum().isfinite():
+            self._check_finite(self._features)
+        return found
+
+    @cached_property
+    def idf(self) -> Tensor:
+        """BM25's idf of all terms, `[V]`, float32."""
+        return bm25_idf(self._document_frequency, self._snapshot.n_alive).float()
 
     @contextmanager
     def _buffers(self, n_queries: int) -> Iterator[tuple[Tensor, Tensor]]:

@@ -352,7 +352,7 @@ def _search_batch(
 ) -> SearchResult:
     """Coarse, then fine, for as many questions as fit into memory at once."""
     candidates = find_candidates(queries, snapshot, config, n_found)
-    ranking = rank(candidates, snapshot, config, n_found)
+    ranking = rank(queries, candidates, snapshot, config, n_found)
     ids, scores = ranking.ids.cpu().long(), ranking.scores.cpu()
     found = [row[row >= 0].tolist() for row in ids]
     names = iter(snapshot.table_ids(ids[ids >= 0]))

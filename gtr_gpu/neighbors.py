@@ -1,4 +1,4 @@
-"""The sparse graph between tables: typed edges to each table's nearest neighbours, added up to one weighted graph."""
+"""Typed edges between tables: each table's nearest neighbours by each kind of evidence."""
 
 from __future__ import annotations
 
@@ -186,54 +186,6 @@ def out_edges(
     return evidence_edges(evidence, m, max_common, first_new, alive, features)
 
 
-def merge_graph(
-    edges: Mapping[str, OutEdges],
-    weights: Mapping[str, float],
-    sharpening: float,
-    n_tables: int,
-    alive: Tensor | None = None,
-) -> SparseMatrix:
-    """One weighted graph of all kinds of edges, W = Σ over kinds of weight · similarity^sharpening / scale.
-
-    The scale of a kind is the mean, over tables with an edge of that kind, of the table's largest
-    similarity^sharpening: then a typical nearest neighbour counts 1 in each kind, though cosines of sentence vectors
-    and of sets of words lie in different ranges. An edge that either table chose counts for both, once.
-
-    Args:
-        edges: For each kind the neighbours of tables 0 to N - 1.
-        weights: The weight of each kind; a kind that is missing or 0 adds nothing.
-        sharpening: Power to which similarities are raised; those below 0 count 0.
-        n_tables: N.
-        alive: Which tables take part, `[N]`, bool; all by default.
-
-    Returns:
-        W `[N, N]`, symmetric, without self loops, all entries above 0, float32.
-
-    Raises:
-        ValueError: The edges are not those of N tables.
-    """
-    keys, values = [], []
-    for kind, found in edges.items():
-        if len(found) != n_tables:
-            raise ValueError(f"the edges of kind {kind} must be those of {n_tables} tables, got {len(found)}")
-        if weights.get(kind, 0) > 0:
-            pairs, strengths = _undirected(found, sharpening, alive)
-            keys.append(pairs)
-            values.append(weights[kind] * strengths)
-    if not keys:
-        none = torch.zeros(0, dtype=torch.int64)
-        return SparseMatrix.from_entries(none, none, none.float(), (n_tables, n_tables))
-    pairs, entry = torch.unique(torch.cat(keys), return_inverse=True)
-    added = torch.zeros(pairs.numel(), dtype=torch.float64, device=pairs.device).index_add_(0, entry, torch.cat(values))
-    strengths = added.float()
-    # Sharpened without end, small similarities vanish in float32.
-    pairs, strengths = pairs[strengths > 0], strengths[strengths > 0]
-    low, high = pairs // n_tables, pairs % n_tables
-    return SparseMatrix.from_entries(
-        torch.cat([low, high]), torch.cat([high, low]), strengths.repeat(2), (n_tables, n_tables)
-    )
-
-
 def relations(tables: Sequence[int] | Tensor, edges: Mapping[str, OutEdges]) -> list[Relation]:
     """Which of some tables are neighbours of each other, by which kinds of evidence.
 
@@ -290,25 +242,6 @@ def _weighted(evidence: Ragged, max_common: int, alive: Tensor | None) -> Sparse
     weights = (idf[shared] / squares.sqrt()[rows]).float()
     lengths = torch.bincount(rows, minlength=len(evidence))
     return SparseMatrix(Ragged.from_lengths(columns.to(INDEX_DTYPE), lengths), weights, pieces.numel())
-
-
-def _undirected(edges: OutEdges, sharpening: float, alive: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Each pair of neighbours once, as smaller id · N + larger id, rising, and its strength, scaled; int64, float64."""
-    n_tables = len(edges)
-    targets = edges.ids.long()
-    sources = torch.arange(n_tables, device=targets.device)[:, None].expand_as(targets)
-    strengths = edges.similarities.double().clamp_min(0) ** sharpening
-    valid = (targets >= 0) & (targets != sources) & (edges.similarities > 0)
-    if alive is not None:
-        valid &= alive[sources] & alive[targets.clamp_min(0)]
-    largest = strengths.masked_fill(~valid, 0).amax(1)
-    scale = largest[largest > 0].mean()
-    sources, targets, strengths = sources[valid], targets[valid], strengths[valid] / scale
-    pairs, entry = torch.unique(
-        torch.minimum(sources, targets) * n_tables + torch.maximum(sources, targets), return_inverse=True
-    )
-    best = torch.zeros(pairs.numel(), dtype=torch.float64, device=pairs.device)
-    return pairs, best.scatter_reduce_(0, entry, strengths, "amax")
 
 
 def _places(ids: Tensor, rising: Tensor) -> Tensor:

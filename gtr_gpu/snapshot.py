@@ -14,10 +14,12 @@ from torch import Tensor
 
 from gtr_gpu.config import EDGE_KINDS, MODALITIES, Config
 from gtr_gpu.errors import GTRError, IndexFormatError
+from gtr_gpu.features.evidence import EVIDENCE_KINDS
 from gtr_gpu.features.heuristic import Vocabulary, tfidf
 from gtr_gpu.flat import FlatScores
+from gtr_gpu.graph import believed_graph, signatures_of
 from gtr_gpu.hypergraph import Hypergraph, build_hypergraph
-from gtr_gpu.neighbors import OutEdges, merge_graph
+from gtr_gpu.neighbors import OutEdges
 from gtr_gpu.ops.types import Rows
 from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix, stack_sparse
 from gtr_gpu.segment import Arrays, Segment, features_layout, relations_layout
@@ -255,14 +257,20 @@ class Snapshot:
         relations = [segment.relations for segment in self.segments]
         return {kind: OutEdges.cat([relation.edges[kind] for relation in relations]) for kind in self.config.edge_kinds}
 
+    @cached_property
+    def signatures(self) -> dict[str, Tensor]:
+        """For each kind that has evidence the signatures of all N tables."""
+        kinds = [kind for kind in EVIDENCE_KINDS if kind in self.config.edge_kinds]
+        return {kind: torch.cat([signatures_of(segment.evidence(kind)) for segment in self.segments]) for kind in kinds}
+
     def graph(self, config: Config) -> SparseMatrix:
         """The neighbour graph W `[N, N]` with the weights that a search asks for; kept for the next one."""
         weights = {kind: float(getattr(config, f"weight_{kind}")) for kind in EDGE_KINDS}
-        key = (*weights.values(), config.sharpening, config.similarity_floor)
+        key = (*weights.values(), config.similarity_floor)
         with self._lock:
             if key not in self._graphs:
                 edges = {kind: found.above(config.similarity_floor) for kind, found in self.out_edges.items()}
-                graph = merge_graph(edges, weights, config.sharpening, self.n_tables, self.alive)
+                graph = believed_graph(edges, self.signatures, weights, self.alive)
                 while len(self._graphs) >= _KEPT_GRAPHS:
                     del self._graphs[next(iter(self._graphs))]
                 self._graphs[key] = graph.to(self.device)

@@ -200,4 +200,4 @@ def test_configs_do_not_change():
     with pytest.raises(dataclasses.FrozenInstanceError):
         Config().damping = 0.5
     assert hash(Config()) == hash(Config())
-    assert (MODALITIES, len(set(EDGE_KINDS))) == (("semantic", "structural", "heuristic"), 5)
+    assert (MODALITIES, len(set(EDGE_KINDS))) == (("semantic", "structural", "heuristic"), 6)

@@ -1,6 +1,5 @@
 """The typed edges of tables and the graph that they add up to."""
 
-import networkx as nx
 import pytest
 import torch
 from sklearn.metrics.pairwise import cosine_similarity
@@ -12,7 +11,6 @@ from gtr_gpu.neighbors import (
     Relation,
     SemanticClusters,
     evidence_edges,
-    merge_graph,
     out_edges,
     relations,
     semantic_edges,
@@ -47,9 +45,10 @@ def test_evidence_of_tables():
         Table("c", "europe", [], []),
     ]
     found = evidence(tables, Config())
-    assert set(found) == {"header", "key", "caption"}
+    assert set(found) == {"header", "key", "column", "caption"}
     assert [len(row) for row in found["header"].to_lists()] == [2, 2, 0]
     assert [len(row) for row in found["key"].to_lists()] == [2, 0, 0]
+    assert [len(row) for row in found["column"].to_lists()] == [1, 0, 0]
     assert [len(row) for row in found["caption"].to_lists()] == [4, 0, 1]
     header = found["header"].to_lists()
     assert len(set(header[0]) & set(header[1])) == 1
@@ -57,6 +56,24 @@ def test_evidence_of_tables():
     for rows in found.values():
         assert rows.values.dtype == torch.int32
         assert all(row == sorted(set(row)) and min(row, default=0) >= 0 for row in rows.to_lists())
+
+
+def test_the_first_column_is_one_piece():
+    """Parts of a table that was split by columns have it, even where it only counts; rows in another order don't."""
+    rows = [["1", "Ayr"], ["2", "Bute"], ["3", "Coll"]]
+    tables = [
+        Table("a", "", ["no", "place"], rows),
+        Table("b", "", ["No.", "height"], [["1", "9"], ["2", "8"], ["3", "7"]]),
+        Table("c", "", ["no", "place"], rows[::-1]),
+        Table("d", "", ["no", "place"], rows[:1]),
+        Table("e", "", ["no", "place"], [["", "Ayr"], [" ", "Bute"]]),
+        Table("f", "", ["no", "place"], [["1 2", "x"], ["3", "y"]]),
+    ]
+    found = evidence(tables, Config())["column"].to_lists()
+    assert found[0] == found[1]
+    assert len({tuple(row) for row in (found[0], found[2], found[5])}) == 3
+    # One row is nothing to tell tables by, and neither are empty cells.
+    assert found[3] == found[4] == []
 
 
 def test_evidence_only_of_the_kinds_that_are_wanted():
@@ -202,55 +219,7 @@ def hand_edges() -> dict[str, OutEdges]:
     }
 
 
-def test_merged_weights_by_hand():
-    graph = merge_graph(hand_edges(), {"semantic": 1.0, "key": 3.0}, 2.0, 4)
-    # Scales: semantic (0.64 + 0.64 + 0.36) / 3, its self loop and negative edge dropped; key (0.25 + 1) / 2.
-    semantic, key = 1.64 / 3, 1.25 / 2
-    expected = torch.zeros(4, 4)
-    expected[0, 1] = expected[1, 0] = 0.64 / semantic + 3 * 0.25 / key
-    expected[0, 2] = expected[2, 0] = 0.36 / semantic
-    expected[2, 3] = expected[3, 2] = 3 / key
-    dense = torch.zeros(4, 4)
-    dense[graph.row_ids(), graph.columns.values.long()] = graph.weights
-    torch.testing.assert_close(dense, expected)
-    assert graph.weights.numel() == 6
-
-
-def test_merging_leaves_out_the_dead_and_the_unweighted():
-    alive = torch.tensor([True, False, True, True])
-    graph = merge_graph(hand_edges(), {"semantic": 1.0, "key": 0.0}, 1.0, 4, alive)
-    assert graph.row_ids().tolist() == [0, 2]
-    assert graph.columns.values.tolist() == [2, 0]
-    nothing = merge_graph(hand_edges(), {}, 1.0, 4)
-    assert nothing.shape == (4, 4)
-    assert nothing.weights.numel() == 0
-
-
-def test_an_edge_that_sharpening_makes_vanish_is_none():
-    edges = {"key": OutEdges(torch.tensor([[1], [0], [1]], dtype=torch.int32), torch.tensor([[0.9], [0.9], [0.01]]))}
-    graph = merge_graph(edges, {"key": 1.0}, 64.0, 3)
-    assert graph.columns.to_lists() == [[1], [0], []]
-    assert (graph.weights > 0).all()
-
-
-def test_merged_graph_is_the_union_of_networkx():
-    features = unit_rows(60, 4, seed=12)
-    kinds = {"semantic": semantic_edges(features, 3), "key": evidence_edges(random_evidence(60, 30, seed=13), 2, 20)}
-    graph = merge_graph(kinds, {"semantic": 1.0, "key": 1.0}, 8.0, 60)
-    union = nx.Graph()
-    for found in kinds.values():
-        for row, ids in enumerate(found.ids.tolist()):
-            union.add_edges_from((row, i) for i in ids if i >= 0)
-    mine = nx.Graph(list(zip(graph.row_ids().tolist(), graph.columns.values.tolist(), strict=True)))
-    assert {frozenset(edge) for edge in mine.edges} == {frozenset(edge) for edge in union.edges}
-    back = graph.transpose()
-    assert torch.equal(back.columns.values, graph.columns.values)
-    assert torch.equal(back.weights, graph.weights)
-
-
-def test_merging_checks_the_number_of_tables():
-    with pytest.raises(ValueError, match="must be those of 5 tables, got 4"):
-        merge_graph(hand_edges(), {"semantic": 1.0}, 1.0, 5)
+def test_kinds_need_their_evidence():
     with pytest.raises(ValueError, match="need the evidence"):
         out_edges("key", unit_rows(2, 2, seed=0), None, 1, 2)
 
@@ -268,6 +237,5 @@ def test_no_tables_and_one():
     assert evidence_edges(Ragged.from_rows([]), 3, 9).ids.shape == (0, 3)
     one = {"semantic": semantic_edges(torch.ones(1, 4) / 2, 3), "key": evidence_edges(Ragged.from_rows([[5]]), 3, 9)}
     assert all(found.ids.tolist() == [[-1] * 3] for found in one.values())
-    assert merge_graph(one, {"semantic": 1.0, "key": 1.0}, 8.0, 1).weights.numel() == 0
     dead = semantic_edges(torch.ones(2, 4) / 2, 1, alive=torch.zeros(2, dtype=torch.bool))
     assert dead.ids.tolist() == [[-1], [-1]]

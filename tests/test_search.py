@@ -265,10 +265,10 @@ def test_related_tables_are_found_through_the_graph(tmp_path):
     keys = [["Vega"], ["Rigel"], ["Deneb"]]
     tables = [Table(f"x{n}", "old bridges", [f"c{n}"], [[f"z{n}"]]) for n in range(8)]
     tables += [Table("asked", "quiet rivers", ["ship"], keys), Table("linked", "nothing alike", ["moon"], keys)]
-    config = fast_config(edge_kinds=("key",), personalization="lexical")
+    config = fast_config(edge_kinds=("key", "column"), personalization="lexical")
     index = GTRIndex.build(tables, tmp_path / "index", config=config)
     assert index.search(["quiet rivers"], 2).table_ids == [["asked", "linked"]]
-    without = index.search(["quiet rivers"], 2, config=config.override({"weight_key": 0.0}))
+    without = index.search(["quiet rivers"], 2, config=config.override({"weight_key": 0.0, "weight_column": 0.0}))
     assert without.table_ids == [["asked", "x0"]]
 
 
@@ -282,10 +282,12 @@ KNOB_VALUES = {
     "hops": st.integers(0, 3),
     "transfer": st.sampled_from(["graph", "dense"]),
     "similarity_floor": st.floats(-1, 1),
-    "sharpening": st.floats(0, 64),
     "weight_semantic": st.floats(0, 1e18),
     "weight_key": st.floats(0, 1e18),
-    "personalization": st.sampled_from(["semantic", "lexical", "mixed"]),
+    "personalization": st.sampled_from(["semantic", "lexical", "mixed", "pooled"]),
+    "pooled_bm25": st.floats(0, 1e18),
+    "pooled_words": st.floats(0, 1e18),
+    "pooled_cosine": st.floats(0, 1e18),
     "mix": st.floats(0, 1),
     "temperature": st.floats(0, 1e18),
     "damping": st.floats(0, 0.999),
@@ -322,8 +324,8 @@ opened = cache(GTRIndex.load)
 
 def test_search_knobs_and_build_knobs(index):
     """A search takes search knobs from its config and never build knobs."""
-    other = Config(encoder="nobody/has-this", text_style="tagged", n_clusters=1, damping=0.2)
-    expected = index.search(QUERIES, 5, config=index.config.override({"damping": 0.2}))
+    other = Config(encoder="nobody/has-this", text_style="tagged", n_clusters=1, temperature=0.2)
+    expected = index.search(QUERIES, 5, config=index.config.override({"temperature": 0.2}))
     found = index.search(QUERIES, 5, config=other)
     assert torch.equal(found.scores, expected.scores)
     assert not torch.equal(found.scores, index.search(QUERIES, 5).scores)

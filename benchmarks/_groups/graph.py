@@ -17,10 +17,15 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from _contest import Arrays, Row, Sizes, Work, Works, close, not_compared
+
+if TYPE_CHECKING:
+    import torch
+
+    from gtr_gpu.ragged import SparseMatrix
 
 NEIGHBORS = (3, 8)
 SEEDS = 200
@@ -34,7 +39,7 @@ def prepare(options: Namespace, sizes: Sizes, folder: Path) -> None:
     """Writes the graphs, the questions' candidates and their transfer matrices."""
     import torch
 
-    from gtr_gpu.neighbors import OutEdges, merge_graph, semantic_edges
+    from gtr_gpu.neighbors import semantic_edges
     from gtr_gpu.ops.segments import segment_softmax
     from gtr_gpu.ops.transfer import induced_transfer, widen
     from gtr_gpu.ragged import Ragged
@@ -61,8 +66,7 @@ def prepare(options: Namespace, sizes: Sizes, folder: Path) -> None:
     }
     edges = semantic_edges(points, max(NEIGHBORS))
     for m in NEIGHBORS:
-        nearest = OutEdges(edges.ids[:, :m], edges.similarities[:, :m])
-        graph = merge_graph({"semantic": nearest}, {"semantic": 1.0}, 8.0, sizes.nodes)
+        graph = _undirected(edges.ids[:, :m].long(), edges.similarities[:, :m] ** 8)
         offsets = torch.arange(0, seeds.numel() + 1, n_seeds)
         candidates = widen(Ragged(seeds.flatten().int(), offsets), graph)
         owner = candidates.segment_ids()
@@ -83,6 +87,22 @@ def prepare(options: Namespace, sizes: Sizes, folder: Path) -> None:
             f"degrees_{m}": transfer.degrees,
         }
     np.savez(folder / "graph.npz", **{name: array.numpy() for name, array in arrays.items()})
+
+
+def _undirected(targets: torch.Tensor, strengths: torch.Tensor) -> SparseMatrix:
+    """Each table's neighbours `[n, m]` as a symmetric matrix."""
+    import torch
+
+    from gtr_gpu.ragged import SparseMatrix
+
+    n_tables = len(targets)
+    sources = torch.arange(n_tables)[:, None].expand_as(targets)
+    keys = torch.minimum(sources, targets) * n_tables + torch.maximum(sources, targets)
+    pairs, entry = torch.unique(keys, return_inverse=True)
+    weights = torch.zeros(len(pairs)).scatter_(0, entry.flatten(), strengths.flatten())
+    low, high = pairs // n_tables, pairs % n_tables
+    ends = torch.cat([low, high]), torch.cat([high, low])
+    return SparseMatrix.from_entries(*ends, weights.repeat(2), (n_tables, n_tables))
 
 
 # Ours

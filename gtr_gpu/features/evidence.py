@@ -1,4 +1,4 @@
-"""What two tables can share: column names, key values and caption words, as sets of hashed texts."""
+"""What two tables can share: column names, key values, a whole column, caption words, as sets of hashed texts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gtr_gpu.features.tokens import Numbers, terms
 from gtr_gpu.ragged import INDEX_DTYPE, OFFSET_DTYPE, Ragged
 from gtr_gpu.tables.table import Table
 
-EVIDENCE_KINDS = ("header", "key", "caption")
+EVIDENCE_KINDS = ("header", "key", "column", "caption")
 
 # Rows that are looked at for the key column, and so the most values that a table gives: enough to recognise a sibling,
 # and a table of a million rows costs no more than one of three hundred.
@@ -27,6 +27,8 @@ _FILLED = 0.5
 _FEW = 0.2
 _DISTINCT = 0.7
 _WORDED = 0.5
+# Shorter columns are the same by accident.
+_COLUMN_ROWS = 2
 # Digits of the largest row number: years have more.
 _COUNTER_DIGITS = 3
 
@@ -34,9 +36,10 @@ _COUNTER_DIGITS = 3
 def evidence(tables: Iterable[Table], config: Config) -> dict[str, Ragged]:
     """The evidence of each table for typed edges, in one pass.
 
-    `header` holds the column names, `key` the distinct values of the key column, each as a whole, and `caption` the
-    words of the caption; empty ones are dropped. A text is normalised (case, accents, punctuation), then hashed by
-    CRC-32 to 31 bits: stable between processes, and two texts in a million share one by accident with p < 1/2000.
+    `header` holds the column names, `key` the distinct values of the key column, each as a whole, `column` the first
+    column as one piece, its values in order, and `caption` the words of the caption; empty ones are dropped. A text is
+    normalised (case, accents, punctuation), then hashed by CRC-32 to 31 bits: stable between processes, and two texts
+    in a million share one by accident with p < 1/2000.
 
     Args:
         tables: The tables; only caption, header and rows are read.
@@ -51,6 +54,7 @@ def evidence(tables: Iterable[Table], config: Config) -> dict[str, Ragged]:
     readers: dict[str, Callable[[Table], Iterable[str]]] = {
         "header": lambda table: map(_phrase, table.header),
         "key": lambda table: map(_phrase, _key_values(table)),
+        "column": _first_column,
         "caption": lambda table: terms(table.caption, numbers),
     }
     values, lengths = {kind: array("i") for kind in kinds}, {kind: array("q") for kind in kinds}
@@ -107,6 +111,13 @@ def _key_values(table: Table) -> set[str]:
     rows = list(islice(table.rows, _KEY_ROWS))
     column = key_column(table.header, rows)
     return set() if column is None else {row[column] for row in rows}
+
+
+def _first_column(table: Table) -> list[str]:
+    """The first column as one text: where a table was split by columns, each part has it, even if it only counts."""
+    if not table.header or len(table.rows) < _COLUMN_ROWS:
+        return []
+    return ["\n".join(_phrase(row[0]) for row in islice(table.rows, _KEY_ROWS)).strip()]
 
 
 def _phrase(text: str) -> str:

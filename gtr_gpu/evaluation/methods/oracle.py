@@ -43,7 +43,7 @@ class OraclePruned(GTR):
             for block in stage.read(queries, self.config, asked):
                 stop = start + len(block)
                 candidates = self._pruned(stage, block, gold.slice(start, stop))
-                found = rank(candidates, stage.snapshot, self.config, asked)
+                found = rank(block, candidates, stage.snapshot, self.config, asked)
                 parts.append(Ranking(found.ids.cpu().long(), found.scores.cpu()))
                 progress.advance(len(block))
                 start = stop
