@@ -1,9 +1,9 @@
 """Where the default preset's numbers come from: fits them to the tune split of built benchmarks, and prints them.
 
-1. What evidence says of an edge (`gtr_gpu.graph`): a logistic regression over pairs of neighbouring tables, of which one
-   at least is of the tune split, on whether they come from one source table.
-2. What the parts of a pooled score count (`pooled_bm25`, `pooled_words`, `pooled_cosine`, `temperature`): a softmax
-   regression over each tune question's candidates, on which are its gold tables, given the graph as it is.
+1. What evidence says of an edge (`gtr_gpu.graph`): a logistic regression over pairs of neighbouring tables, of which
+   one at least is of the tune split, on whether they come from one source table.
+2. What the parts of a pooled score count (`pooled_bm25` and its kin, `temperature`): a softmax regression over each
+   tune question's candidates, on which are its gold tables, given the graph as it is.
 
 With `--hold-out`, numbers are fitted without one task and its questions' likelihood by them is compared with that by
 numbers of its own: what a corpus that was never seen would lose.
@@ -38,7 +38,7 @@ from gtr_gpu.ops.transfer import induced_transfer
 from gtr_gpu.progress import Silent
 
 PROTOCOLS = ("published", "withheld")
-PARTS = ("pooled_bm25", "pooled_words", "pooled_cosine")
+PARTS = ("pooled_bm25", "pooled_words", "pooled_phrases", "pooled_cosine")
 _REGULARIZATION = 10.0
 
 
@@ -52,7 +52,7 @@ class Fitted:
         parts_of_one: Whether a pair comes from one source table, `[P]`.
         weights: How many of the pair's tables are of the tune split, halved, so that pairs of one table and others are
             drawn alike, `[P]`.
-        scores: For each question the parts of its candidates' scores, `[C, 3]`.
+        scores: For each question the parts of its candidates' scores, `[C, 4]`.
         gold: For each question which candidates are gold, `[C]`.
     """
 
@@ -115,7 +115,7 @@ def fit_edges(sets: Sequence[Fitted]) -> tuple[float, np.ndarray, float]:
 
 
 def fit_scores(sets: Sequence[Fitted]) -> Tensor:
-    """What each part of a score counts, `[3]`: the greatest likelihood of gold tables under a softmax."""
+    """What each part of a score counts, `[4]`: the greatest likelihood of gold tables under a softmax."""
     counts = torch.ones(len(PARTS), requires_grad=True)
     optimizer = torch.optim.LBFGS([counts], max_iter=200, line_search_fn="strong_wolfe")
 

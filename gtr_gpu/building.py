@@ -18,12 +18,13 @@ from gtr_gpu.errors import GTRError
 from gtr_gpu.features.encoding_cache import EncodingCache
 from gtr_gpu.features.evidence import EVIDENCE_KINDS, evidence
 from gtr_gpu.features.heuristic import TermCounts, Vocabulary, count_terms
+from gtr_gpu.features.phrases import table_phrases
 from gtr_gpu.features.semantic import Encoder
 from gtr_gpu.features.stems import stem_of
 from gtr_gpu.features.structural import StructuralFeaturizer
 from gtr_gpu.features.tokens import Numbers
 from gtr_gpu.hypergraph import join
-from gtr_gpu.linearize import heuristic_fields, structural_text, table_text
+from gtr_gpu.linearize import heuristic_fields, phrase_texts, structural_text, table_text
 from gtr_gpu.neighbors import OutEdges, SemanticClusters, out_edges
 from gtr_gpu.ops.types import Rows
 from gtr_gpu.progress import ENCODING, Progress, Stage
@@ -162,7 +163,7 @@ class Featurizer:
     def features(self, store: TableStore, progress: Progress, omissions: Omissions) -> Features:
         """The features of all tables of a store, in order."""
         n_known = len(self._vocabulary)
-        structural, terms, kinds = [], [], []
+        structural, terms, kinds, phrases = [], [], [], []
         stem = stem_of(self._config.stemming, self._config.spacy_model)
         with progress.stage("Counting words and parts of speech", len(store)) as stage:
             # Here and not earlier, so that a spaCy pipeline's loading is seen as work.
@@ -172,6 +173,7 @@ class Featurizer:
                 fields = (heuristic_fields(table, self._config) for table in tables)
                 terms.append(count_terms(fields, self._vocabulary, cast(Numbers, self._config.numbers), stem))
                 kinds.append(evidence(tables, self._config))
+                phrases.append(table_phrases((phrase_texts(table, self._config) for table in tables), stem))
                 stage.advance(len(tables))
         semantic = []
         with progress.stage(ENCODING, len(store)) as stage:
@@ -189,6 +191,7 @@ class Featurizer:
             TermCounts(stack_sparse([part.counts for part in terms]), torch.cat([part.cell_counts for part in terms])),
             self._vocabulary.to_list(n_known),
             {kind: cat_ragged([part[kind] for part in kinds]) for kind in kinds[0]},
+            cat_ragged(phrases),
         )
 
     def _load_structural(self) -> StructuralFeaturizer:
@@ -344,6 +347,7 @@ def merge_features(old: Snapshot) -> Iterator[tuple[Tensor, Features]]:
                 terms,
                 new_terms,
                 {kind: cat_ragged([s.evidence(kind).select(inside) for s, inside in parts]) for kind in kinds},
+                cat_ragged([segment.phrases.select(inside) for segment, inside in parts]),
             ),
         )
         new_terms = []

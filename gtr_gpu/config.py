@@ -155,11 +155,14 @@ class Config:
     mix: float = _knob(
         0.5, "search", "share of the semantic scores in mixed ones, by which seeds are chosen", low=0, high=1
     )
-    pooled_bm25: float = _knob(0.24, "search", "share of BM25, divided by its best, in pooled scores", low=0)
-    pooled_words: float = _knob(0.29, "search", "share of the part of the question's words that is found", low=0)
+    pooled_bm25: float = _knob(0.14, "search", "share of BM25, divided by its best, in pooled scores", low=0)
+    pooled_words: float = _knob(0.23, "search", "share of the part of the question's words that is found", low=0)
+    pooled_phrases: float = _knob(
+        0.16, "search", "share of phrases that are cells, column names or captions", low=0
+    )
     pooled_cosine: float = _knob(0.47, "search", "share of the best cosine in pooled scores", low=0)
     temperature: float = _knob(
-        0.06, "search", "softmax temperature that sharpens h; 0 divides the clamped scores by their sum", low=0
+        0.05, "search", "softmax temperature that sharpens h; 0 divides the clamped scores by their sum", low=0
     )
     damping: float = _knob(0.6, "search", "share of the walk that follows edges", symbol="α", low=0, high=0.999)
     tolerance: float = _knob(1e-6, "search", "change at which the walk stops", symbol="ε", low=0)

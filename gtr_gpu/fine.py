@@ -26,6 +26,7 @@ from gtr_gpu.questions import QueryFeatures
 from gtr_gpu.ragged import Ragged
 from gtr_gpu.snapshot import Snapshot
 
+_TINY = torch.finfo(torch.float32).tiny
 # What an edge takes while the transfer matrix is made: positions, ends and weights, some of them twice.
 _EDGE_BYTES = 64
 
@@ -85,29 +86,34 @@ def pooled_scores(
     """What each candidate has of a question together with its neighbours, as far as the edges to them are believed.
 
     The score adds up, in the shares that the config gives, BM25 of a table and its neighbours, divided by the query's
-    best; the part of the question's words, by idf, that they hold; and the best of their cosines. A neighbour counts
-    for a table by W, so a part of a table that was split has the words of the other parts, and one that merely
-    resembles others keeps its own.
+    best; the part of the question's words, by idf, that they hold; the idf of the phrases that they have whole,
+    beside that of all words; and the best of their cosines. A neighbour counts for a table by W, so a part of a table
+    that was split has the words of the other parts, and one that merely resembles others keeps its own.
 
     Args:
         queries: B questions.
         tables: Their candidates; values `[T]`.
         transfer: W of the candidates.
         snapshot: The corpus.
-        config: `pooled_bm25`, `pooled_words`, `pooled_cosine` and BM25's own.
+        config: `pooled_bm25`, `pooled_words`, `pooled_phrases`, `pooled_cosine` and BM25's own.
 
     Returns:
         The scores `[T]`, float32, at least 0.
     """
+    flat, owner = snapshot.flat, tables.segment_ids()
     terms = queries.terms.to(snapshot.device)
-    weights = snapshot.flat.term_weights(terms, tables, config)
-    bm25, words = pooled_terms(weights, terms, snapshot.flat.idf, transfer)
-    best = segment_max(bm25, tables.offsets)[tables.segment_ids()].clamp_min(torch.finfo(torch.float32).tiny)
-    cosines = snapshot.flat.cosines(queries.semantic, tables).clamp_min(0)
+    bm25, words = pooled_terms(flat.term_weights(terms, tables, config), terms, flat.idf, transfer)
+    best = segment_max(bm25, tables.offsets)[owner].clamp_min(_TINY)
+    assert queries.phrases is not None  # read where scores are pooled
+    weights, known, idf = flat.phrase_weights(queries.phrases, tables)
+    phrases, _ = pooled_terms(weights, known, idf, transfer)
+    said = segment_sum(flat.idf[terms.columns.values.long()], terms.columns.offsets)[owner].clamp_min(_TINY)
+    cosines = flat.cosines(queries.semantic, tables).clamp_min(0)
     edges = transfer.weights
     near = segment_max(edges.weights * cosines[edges.columns.values.long()], edges.columns.offsets)
     cosine = torch.maximum(cosines, near)
-    return config.pooled_bm25 * bm25 / best + config.pooled_words * words + config.pooled_cosine * cosine
+    lexical = config.pooled_bm25 * bm25 / best + config.pooled_words * words + config.pooled_phrases * phrases / said
+    return lexical + config.pooled_cosine * cosine
 
 
 def _cut(

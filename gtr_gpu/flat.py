@@ -17,7 +17,7 @@ from gtr_gpu.ops.dispatch import serves
 from gtr_gpu.ops.halves import Halves, halve, halved_products, multiplies_bf16
 from gtr_gpu.ops.lexical import bm25_idf, bm25_weights, posting_scores, term_weights, weight_offsets
 from gtr_gpu.ops.seeds import best_mixed, best_refined
-from gtr_gpu.ragged import Ragged, SparseMatrix
+from gtr_gpu.ragged import INDEX_DTYPE, Ragged, SparseMatrix
 
 if TYPE_CHECKING:
     from gtr_gpu.questions import QueryFeatures
@@ -99,6 +99,49 @@ class FlatScores:
         for segment, weighted in zip(self._snapshot.segments, weights, strict=True):
             term_weights(terms, tables, weighted, segment.start, out)
         return out
+
+    def phrase_weights(self, phrases: Ragged, tables: Ragged) -> tuple[Tensor, SparseMatrix, Tensor]:
+        """Which of a query's phrases each of its tables has.
+
+        Args:
+            phrases: The hashed phrases of B queries, int64.
+            tables: The tables of each, int32, rising; B rows.
+
+        Returns:
+            Weights as `term_weights` gives them, 1 for a phrase that a table has; the phrases that some table of the
+            corpus has, numbered through the batch, `[B, U]`, int32; and their idf as BM25 counts it, `[U]`, float32.
+        """
+        snapshot = self._snapshot
+        wanted = torch.unique(phrases.values)
+        frequency = torch.zeros(wanted.numel(), dtype=torch.int64)
+        holders = []
+        for segment in snapshot.segments:
+            hashes, postings = segment.phrase_postings
+            places = torch.searchsorted(hashes, wanted).clamp_max_(max(hashes.numel() - 1, 0))
+            found = (hashes[places] == wanted).nonzero().flatten() if hashes.numel() else wanted.new_empty(0)
+            held = postings.select(places[found])
+            lengths = torch.zeros_like(frequency)
+            lengths[found] = held.lengths
+            holders.append(Ragged.from_lengths(held.values, lengths))
+            alive = snapshot.alive[segment.start + held.values.long()]
+            frequency.index_add_(0, found[held.segment_ids()[alive]], torch.ones(int(alive.sum()), dtype=torch.int64))
+        known = (frequency > 0).nonzero().flatten()
+        number = torch.full_like(frequency, -1)
+        number[known] = torch.arange(known.numel())
+        columns = number[torch.searchsorted(wanted, phrases.values)]
+        asked = columns >= 0
+        lengths = torch.bincount(phrases.segment_ids()[asked], minlength=len(phrases))
+        matrix = SparseMatrix(
+            Ragged.from_lengths(columns[asked].to(INDEX_DTYPE), lengths),
+            torch.ones(int(asked.sum()), dtype=torch.int32),
+            known.numel(),
+        ).to(self._device)
+        out = torch.zeros(int(weight_offsets(tables.offsets, matrix)[-1]), device=self._device)
+        for segment, of_segment in zip(snapshot.segments, holders, strict=True):
+            columns_of = of_segment.select(known)
+            weighted = SparseMatrix(columns_of, torch.ones(columns_of.values.numel()), len(segment))
+            term_weights(matrix, tables, weighted.to(self._device), segment.start, out)
+        return out, matrix, bm25_idf(frequency[known], snapshot.n_alive).float().to(self._device)
 
     def cosines(self, queries: Tensor, tables: Ragged) -> Tensor:
         """The cosine of each query `[B, d]` with each of its tables, `[T]`, float32.

@@ -9,6 +9,7 @@ and cells are skipped.
 | semantic   | yes     | yes                | yes          | whole rows while the window has room      |
 | structural | yes     | first 500 letters  | yes          | no                                        |
 | heuristic  | yes     | yes                | yes          | all kept ones                             |
+| phrases    | yes     | no                 | yes          | all kept ones                             |
 
 `text_style` says how the encoder's text is laid out:
 
@@ -29,6 +30,7 @@ leaves out; where caption, description or names are cut, it reads no rows.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 
@@ -91,6 +93,14 @@ def heuristic_fields(table: Table, config: Config) -> tuple[str, str]:
         return _join_parts(*_paper(table)), ""
     schema = [one_line(table.caption), one_line(table.description), *_names(table)]
     return "\n".join(filter(None, schema)), "\n".join(filter(None, chain.from_iterable(table.rows)))
+
+
+def phrase_texts(table: Table, config: Config) -> Iterator[str]:
+    """What a question may say word for word: caption, column names and cells, each a phrase."""
+    yield table.caption
+    yield from table.header
+    if config.text_style != "paper":
+        yield from chain.from_iterable(table.rows)
 
 
 def one_line(text: str) -> str:

@@ -13,11 +13,12 @@ from torch import Tensor
 from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError
 from gtr_gpu.features.heuristic import count_queries, stop_words_of
+from gtr_gpu.features.phrases import question_phrases
 from gtr_gpu.features.semantic import Encoder
 from gtr_gpu.features.stems import stem_of
 from gtr_gpu.features.structural import StructuralFeaturizer
 from gtr_gpu.features.tokens import Numbers
-from gtr_gpu.ragged import SparseMatrix
+from gtr_gpu.ragged import Ragged, SparseMatrix
 from gtr_gpu.snapshot import Snapshot
 
 
@@ -29,11 +30,13 @@ class QueryFeatures:
         semantic: Unit vectors, `[B, d]`, float32.
         structural: Raw counts, `[B, s]`, float32; None where no search looks at them.
         terms: Occurrences of known terms, `[B, V]`, int32.
+        phrases: The hashed runs of words, B rows, int64; None where no search looks at them.
     """
 
     semantic: Tensor
     structural: Tensor | None
     terms: SparseMatrix
+    phrases: Ragged | None = None
 
     def __len__(self) -> int:
         return len(self.semantic)
@@ -41,7 +44,8 @@ class QueryFeatures:
     def slice(self, start: int, stop: int) -> QueryFeatures:
         """The questions from `start` up to `stop`."""
         structural = None if self.structural is None else self.structural[start:stop]
-        return QueryFeatures(self.semantic[start:stop], structural, self.terms.slice(start, stop))
+        phrases = None if self.phrases is None else self.phrases.slice(start, stop)
+        return QueryFeatures(self.semantic[start:stop], structural, self.terms.slice(start, stop), phrases)
 
 
 class QuestionReader:
@@ -88,7 +92,8 @@ class QuestionReader:
         beyond = int((cut & ~long).sum())
         if beyond:
             notes.append(f"{_questions(beyond)} cut to the encoder's window of {encoder.window} tokens")
-        return QueryFeatures(semantic.to(snapshot.device), structural, terms), notes
+        phrases = question_phrases(texts, stem) if config.personalization == "pooled" else None
+        return QueryFeatures(semantic.to(snapshot.device), structural, terms, phrases), notes
 
     def _featurizer(self, config: Config, snapshot: Snapshot) -> StructuralFeaturizer:
         # Another index may have taken the place of the one that the pipeline was loaded for.

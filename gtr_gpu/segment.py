@@ -14,7 +14,7 @@ from gtr_gpu.errors import IndexFormatError
 from gtr_gpu.features.evidence import EVIDENCE_KINDS
 from gtr_gpu.features.heuristic import TermCounts
 from gtr_gpu.neighbors import OutEdges
-from gtr_gpu.ragged import INDEX_DTYPE, OFFSET_DTYPE, Ragged, SparseMatrix
+from gtr_gpu.ragged import INDEX_DTYPE, OFFSET_DTYPE, Ragged, SparseMatrix, offsets_from_lengths
 from gtr_gpu.storage import Layout, pack_texts, unpack_texts
 from gtr_gpu.tables import TableStore
 
@@ -34,6 +34,7 @@ class Features:
         new_terms: The terms that this segment was the first to use, in the order of their numbers.
         evidence: For the edge kinds header, key and caption, as far as the index has them, the hashed names, values and
             words of each table, int32.
+        phrases: The hashed phrases that each table's cells are, distinct and rising in each row, int64.
     """
 
     semantic: Tensor
@@ -41,14 +42,19 @@ class Features:
     terms: TermCounts
     new_terms: list[str]
     evidence: Mapping[str, Ragged]
+    phrases: Ragged
 
     def to_arrays(self) -> Arrays:
-        """The arrays to store; the counts are stored by table and, as postings, by term."""
+        """The arrays to store; the counts are stored by table and, as postings, by term, phrases by phrase alone."""
         arrays = {"semantic": self.semantic, "structural": self.structural, "terms.in_cells": self.terms.cell_counts}
         arrays["lengths"] = self.terms.lengths.float()
         counts = self.terms.counts
         arrays |= _sparse_to_arrays("terms", counts) | _sparse_to_arrays("postings", counts.transpose())
         arrays["vocabulary.text"], arrays["vocabulary.offsets"] = pack_texts(self.new_terms)
+        order = torch.argsort(self.phrases.values, stable=True)
+        hashes, lengths = torch.unique_consecutive(self.phrases.values[order], return_counts=True)
+        tables = self.phrases.segment_ids()[order].to(INDEX_DTYPE)
+        arrays |= {"phrases.hashes": hashes, "phrases.tables": tables, "phrases.offsets": offsets_from_lengths(lengths)}
         for kind, ids in self.evidence.items():
             arrays |= {f"{kind}.values": ids.values, f"{kind}.offsets": ids.offsets}
         return arrays
@@ -91,6 +97,9 @@ def features_layout(kinds: Iterable[str]) -> Layout:
         "postings.values": (whole, ["entries"]),
         "postings.weights": (whole, ["entries"]),
         "postings.offsets": (offset, ["v+1"]),
+        "phrases.hashes": ([torch.int64], ["phrases"]),
+        "phrases.tables": (whole, ["cells"]),
+        "phrases.offsets": (offset, ["phrases+1"]),
         "vocabulary.text": ([torch.uint8], ["bytes"]),
         "vocabulary.offsets": (offset, ["new+1"]),
     }
@@ -183,6 +192,18 @@ class Segment:
     def lengths(self) -> Tensor:
         """Occurrences of terms in each table, `[n]`, float32."""
         return self._features["lengths"]
+
+    @property
+    def phrase_postings(self) -> tuple[Tensor, Ragged]:
+        """All phrases, rising, `[P]`, int64, and the tables of each, P rows."""
+        postings = Ragged(self._features["phrases.tables"], self._features["phrases.offsets"])
+        return self._features["phrases.hashes"], postings
+
+    @property
+    def phrases(self) -> Ragged:
+        """The phrases of each table, distinct and rising in each row, n rows, int64."""
+        hashes, postings = self.phrase_postings
+        return Ragged.from_segments(hashes[postings.segment_ids()], postings.values.long(), len(self))
 
     def evidence(self, kind: str) -> Ragged:
         """The hashed names, values or words of each table for one kind of edge, int32."""

@@ -141,7 +141,7 @@ def test_the_paper_preset_says_what_the_design_says():
 
 
 def default_config(**knobs):
-    return Config(**{"spacy_model": "blank:en", "stop_words": "none", "n_seeds": 8, **knobs})
+    return Config(**{"spacy_model": "blank:en", "stop_words": "none", "stemming": "none", "n_seeds": 8, **knobs})
 
 
 @pytest.fixture(scope="module")
@@ -194,16 +194,26 @@ def pooled_by_hand(index, query, candidates, graph, config):
         return tf / (tf + 1.2 * (0.25 + 0.75 * length / average)) if tf else 0.0
 
     q, semantic = text_vector(query).double(), index._snapshot.segments[0].semantic.double()
-    bm25, held, cosine = {}, {}, {}
+    said = terms(query)
+    runs = {tuple(said[i:j]) for i in range(len(said)) for j in range(i + 1, min(i + 8, len(said)) + 1)}
+    texts = [[table.caption, *table.header, *(cell for row in table.rows for cell in row)] for table in TABLES]
+    cells = {n: {tuple(terms(text)) for text in found} - {()} for n, found in enumerate(texts)}
+    common = Counter(cell for found in cells.values() for cell in found)
+    rarity = {cell: np.log(1 + (len(TABLES) - df + 0.5) / (df + 0.5)) for cell, df in common.items()}
+    bm25, held, phrases, cosine = {}, {}, {}, {}
     for n in candidates:
         near = {n: 1.0} | {u: graph.edges[n, u]["weight"] for u in graph.neighbors(n) if u in candidates and u != n}
         bm25[n] = sum(asked[w] * idf[w] * max(belief * weight(u, w) for u, belief in near.items()) for w in asked)
         found = sum(idf[w] * max(belief * (w in words[u]) for u, belief in near.items()) for w in asked)
         held[n] = found / sum(idf.values()) if asked else 0.0
+        phrases[n] = sum(
+            rarity[c] * max(belief * (c in cells[u]) for u, belief in near.items()) for c in runs & set(rarity)
+        )
+        phrases[n] /= sum(idf.values()) if asked else 1.0
         cosine[n] = max(belief * max(float(semantic[u] @ q), 0.0) for u, belief in near.items())
     best = max(bm25.values()) or 1.0
-    shares = config.pooled_bm25, config.pooled_words, config.pooled_cosine
-    return {n: np.dot(shares, (bm25[n] / best, held[n], cosine[n])) for n in candidates}
+    shares = config.pooled_bm25, config.pooled_words, config.pooled_phrases, config.pooled_cosine
+    return {n: np.dot(shares, (bm25[n] / best, held[n], phrases[n], cosine[n])) for n in candidates}
 
 
 def default_search(index, query, k, config):

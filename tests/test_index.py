@@ -158,7 +158,7 @@ def test_new_tables_are_neighbours_of_present_ones(index):
     assert dead == [4, 9]
     for kind, edges in index._snapshot.out_edges.items():
         assert not set(edges.ids[30:].flatten().tolist()) & {4, 9}, kind
-        assert (edges.ids[:30] == 4).any(), "else the test would see nothing"
+        assert kind == "column" or (edges.ids[:30] == 4).any(), "else the test would see nothing"
     assert index._manifest.counts == {"tables": 30, "rows": 32, "clustered": 30, "changed": 3}
 
 
