@@ -8,20 +8,21 @@
 With `--hold-out`, numbers are fitted without one task and its questions' likelihood by them is compared with that by
 numbers of its own: what a corpus that was never seen would lose.
 
-    python benchmarks/fit.py BENCHMARK --work DIR [--tasks tfv single_hop multi_hop] [--hold-out]
+    python benchmarks/fit.py --hold-out
 """
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import _common as common
 import numpy as np
 import torch
 from _common import say
+from quality import PROTOCOLS, built
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
@@ -37,7 +38,6 @@ from gtr_gpu.multitableqa.task import Task, read_task
 from gtr_gpu.ops.transfer import induced_transfer
 from gtr_gpu.progress import Silent
 
-PROTOCOLS = ("published", "withheld")
 PARTS = ("pooled_bm25", "pooled_words", "pooled_phrases", "pooled_cosine")
 _REGULARIZATION = 10.0
 
@@ -147,9 +147,8 @@ def describe(counts: Tensor) -> str:
 
 def main() -> int:
     """Prints what was fitted."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("benchmark", type=Path, help="a folder that `gtr benchmark build` made")
-    parser.add_argument("--work", type=Path, required=True, help="where indexes and encodings are kept")
+    parser = common.parser(__doc__)
+    parser.add_argument("--work", type=Path, default=common.ROOT / ".cache" / "quality", help="benchmarks and indexes")
     parser.add_argument("--encodings", type=Path, help="where encodings are kept, if elsewhere")
     parser.add_argument("--tasks", nargs="+", default=["tfv", "single_hop", "multi_hop"])
     parser.add_argument("--sample", type=int, default=600, help="tune questions of each task and protocol")
@@ -158,10 +157,12 @@ def main() -> int:
     encodings = Encodings(options.encodings or options.work / "encodings")
     resources = Resources(encodings, options.work / "indexes", Silent())
     sets = []
-    for name in options.tasks:
-        for protocol in PROTOCOLS:
-            sets.append(collect(read_task(options.benchmark / name / protocol), resources, options.sample))
-            say(f"{name}/{protocol}: {len(sets[-1].weights):,} pairs, {len(sets[-1].scores):,} questions")
+    for folder in built(options):
+        name = folder.parent.name.removesuffix(f"_{options.limit}")
+        if name in options.tasks and folder.name in PROTOCOLS:
+            sets.append(collect(read_task(folder), resources, options.sample))
+            pairs, questions = len(sets[-1].weights), len(sets[-1].scores)
+            say(f"{name}/{folder.name}: {pairs:,} pairs, {questions:,} questions")
     bias, log_odds, share = fit_edges(sets)
     say(f"\nBIAS = {bias:.1f}, SHARE = {share:.2f}")
     for (kind, what), value in zip(LOG_ODDS, log_odds, strict=True):

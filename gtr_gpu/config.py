@@ -156,11 +156,9 @@ class Config:
         0.5, "search", "share of the semantic scores in mixed ones, by which seeds are chosen", low=0, high=1
     )
     pooled_bm25: float = _knob(0.14, "search", "share of BM25, divided by its best, in pooled scores", low=0)
-    pooled_words: float = _knob(0.23, "search", "share of the part of the question's words that is found", low=0)
-    pooled_phrases: float = _knob(
-        0.16, "search", "share of phrases that are cells, column names or captions", low=0
-    )
-    pooled_cosine: float = _knob(0.47, "search", "share of the best cosine in pooled scores", low=0)
+    pooled_words: float = _knob(0.18, "search", "share of the part of the question's words that is found", low=0)
+    pooled_phrases: float = _knob(0.23, "search", "share of phrases that are cells, column names or captions", low=0)
+    pooled_cosine: float = _knob(0.45, "search", "share of the best cosine in pooled scores", low=0)
     temperature: float = _knob(
         0.05, "search", "softmax temperature that sharpens h; 0 divides the clamped scores by their sum", low=0
     )

@@ -72,7 +72,7 @@ def test_related_tables_are_shown_on_demand(gtr, built):
     (answer,) = found(gtr, built, "Which nation won?", "-k", 5, "--edges")
     pairs = {frozenset((edge["source"], edge["target"])) for edge in answer["edges"]}
     assert frozenset(("medals", "capitals")) in pairs, "they share their key column"
-    assert {edge["type"] for edge in answer["edges"]} <= {"semantic", "header", "key", "cells", "caption"}
+    assert {edge["type"] for edge in answer["edges"]} <= {"semantic", "header", "key", "column", "cells", "caption"}
 
 
 def test_a_batch_gives_what_its_questions_give_alone(gtr, built, tmp_path):
