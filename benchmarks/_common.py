@@ -254,7 +254,7 @@ def _command() -> str:
     given = iter(sys.argv[1:])
     for word in given:
         option, sign, _ = word.partition("=")
-        if option not in ("--data", "--indexes", "--results", "--index"):
+        if option not in ("--data", "--indexes", "--results", "--index", "--work", "--encodings"):
             words.append(word)
         elif not sign:
             next(given, None)

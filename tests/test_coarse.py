@@ -218,8 +218,10 @@ def test_words_bring_tables_that_no_probed_cluster_holds(snapshot, queries):
 
 
 @pytest.mark.parametrize("hops", [1, 2])
-def test_hops_add_the_neighbours(snapshot, queries, hops):
-    config = fast_config(coarse="flat", n_seeds=4, hops=hops)
+def test_hops_add_the_neighbours(snapshot, queries, hops, monkeypatch):
+    # All edges are believed.
+    monkeypatch.setattr("gtr_gpu.graph.BIAS", 50.0)
+    config = fast_config(coarse="flat", n_seeds=4, hops=hops, weight_key=0.9)
     seeds = find_candidates(queries, snapshot, config.override({"hops": 0}), 1)
     edges = [(a, b) for found in snapshot.out_edges.values() for a in range(len(found)) for b in found.ids[a].tolist()]
     alive = snapshot.alive.tolist()

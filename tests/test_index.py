@@ -173,7 +173,7 @@ def test_removed_tables_never_come_back(index):
             with pytest.raises(GTRError, match="holds no table 't3'"):
                 opened.row_of("t3")
     index.add([make_table(3)])
-    assert everything(index, queries[:1]).table_ids[0][0] == "t3"
+    assert "t3" in everything(index, queries[:1]).table_ids[0][:3]
     index.remove(["t3"])
     index.rebuild()
     assert "t3" not in everything(index, queries[:1]).table_ids[0]

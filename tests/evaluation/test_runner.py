@@ -61,10 +61,10 @@ def test_what_a_record_says(folder, tmp_path):
     assert record["seconds"]["encode_tables"] > 0 and record["seconds"]["index"] > 0
     assert record["peak_bytes"] > 50_000_000 and record["queries_per_second"] > 0
     own = [one for one in record["coverage"] if one["own"]]
-    assert len(own) == 1 and own[0]["knob"] == "n_seeds=100"
-    assert own[0]["all_gold"] == 1 and own[0]["kept"] == 1, "100 seeds are all 60 tables"
-    fewer = next(one for one in record["coverage"] if one["knob"] == "n_seeds=25")
-    assert 25 <= fewer["candidates"] < 60 and fewer["all_gold"] <= fewer["recall"] <= 1
+    assert len(own) == 1 and own[0]["knob"] == "n_seeds=200"
+    assert own[0]["all_gold"] == 1 and own[0]["kept"] == 1, "200 seeds are all 60 tables"
+    fewer = next(one for one in record["coverage"] if one["knob"] == "n_seeds=50")
+    assert 50 <= fewer["candidates"] < 60 and fewer["all_gold"] <= fewer["recall"] <= 1
     ranked = Results(tmp_path / "out").ranked(record)
     acc = []
     for row, number in enumerate(ranked.numbers.tolist()):
