@@ -87,8 +87,9 @@ def pooled_scores(
 
     The score adds up, in the shares that the config gives, BM25 of a table and its neighbours, divided by the query's
     best; the part of the question's words, by idf, that they hold; the idf of the phrases that they have whole,
-    beside that of all words; and the best of their cosines. A neighbour counts for a table by W, so a part of a table
-    that was split has the words of the other parts, and one that merely resembles others keeps its own.
+    beside that of all words, or of all phrases where no word is known; and the best of their cosines. A neighbour
+    counts for a table by W, so a part of a table that was split has the words of the other parts, and one that merely
+    resembles others keeps its own.
 
     Args:
         queries: B questions.
@@ -107,7 +108,10 @@ def pooled_scores(
     assert queries.phrases is not None  # read where scores are pooled
     weights, known, idf = flat.phrase_weights(queries.phrases, tables)
     phrases, _ = pooled_terms(weights, known, idf, transfer)
-    said = segment_sum(flat.idf[terms.columns.values.long()], terms.columns.offsets)[owner].clamp_min(_TINY)
+    said = segment_sum(flat.idf[terms.columns.values.long()], terms.columns.offsets)
+    # Where tables know none of a question's words that are looked up, its phrases are all that it says.
+    said = torch.where(said > 0, said, segment_sum(idf[known.columns.values.long()], known.columns.offsets))
+    said = said[owner].clamp_min(_TINY)
     cosines = flat.cosines(queries.semantic, tables).clamp_min(0)
     edges = transfer.weights
     near = segment_max(edges.weights * cosines[edges.columns.values.long()], edges.columns.offsets)

@@ -120,11 +120,15 @@ class FlatScores:
             places = torch.searchsorted(hashes, wanted).clamp_max_(max(hashes.numel() - 1, 0))
             found = (hashes[places] == wanted).nonzero().flatten() if hashes.numel() else wanted.new_empty(0)
             held = postings.select(places[found])
+            tables_of, lengths_of = held.values, held.lengths
+            if snapshot.takeable is not None:
+                alive = snapshot.alive[segment.start + tables_of.long()]
+                tables_of = tables_of[alive]
+                lengths_of = torch.bincount(held.segment_ids()[alive], minlength=len(held))
             lengths = torch.zeros_like(frequency)
-            lengths[found] = held.lengths
-            holders.append(Ragged.from_lengths(held.values, lengths))
-            alive = snapshot.alive[segment.start + held.values.long()]
-            frequency.index_add_(0, found[held.segment_ids()[alive]], torch.ones(int(alive.sum()), dtype=torch.int64))
+            lengths[found] = lengths_of
+            frequency += lengths
+            holders.append((tables_of, lengths))
         known = (frequency > 0).nonzero().flatten()
         number = torch.full_like(frequency, -1)
         number[known] = torch.arange(known.numel())
@@ -137,9 +141,9 @@ class FlatScores:
             known.numel(),
         ).to(self._device)
         out = torch.zeros(int(weight_offsets(tables.offsets, matrix)[-1]), device=self._device)
-        for segment, of_segment in zip(snapshot.segments, holders, strict=True):
-            columns_of = of_segment.select(known)
-            weighted = SparseMatrix(columns_of, torch.ones(columns_of.values.numel()), len(segment))
+        for segment, (tables_of, lengths) in zip(snapshot.segments, holders, strict=True):
+            columns_of = Ragged.from_lengths(tables_of, lengths[known])
+            weighted = SparseMatrix(columns_of, torch.ones(tables_of.numel()), len(segment))
             term_weights(matrix, tables, weighted.to(self._device), segment.start, out)
         return out, matrix, bm25_idf(frequency[known], snapshot.n_alive).float().to(self._device)
 
@@ -151,7 +155,7 @@ class FlatScores:
         """
         if len(tables) == 0:
             return torch.empty(0, device=self._device)
-        found = torch.cat([self._features[tables[row].long()].float() @ query for row, query in enumerate(queries)])
+        found = torch.cat([self._features_of(tables[row]) @ query for row, query in enumerate(queries)])
         if not found.sum().isfinite():
             self._check_finite(self._features)
         return found
@@ -213,6 +217,12 @@ class FlatScores:
         """All semantic features `[N, d]`: mapped where one segment is read by a CPU, else in memory."""
         parts = [segment.semantic for segment in self._snapshot.segments]
         return (parts[0] if len(parts) == 1 else torch.cat(parts)).to(self._device)
+
+    def _features_of(self, tables: Tensor) -> Tensor:
+        """The semantic features of some tables, float32."""
+        # An index that is searched by clusters may be larger than memory; all features of several segments lie there.
+        whole = "_features" in self.__dict__ or len(self._snapshot.segments) == 1 or self._device.type != "cpu"
+        return self._features[tables.long()].float() if whole else self._snapshot.semantic(tables)
 
     @cached_property
     def _halves(self) -> Halves:

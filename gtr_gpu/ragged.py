@@ -81,7 +81,7 @@ class Ragged:
             The positions `[S]`, int64, and the offsets of the selection `[R + 1]`, int64.
         """
         rows = rows.long()
-        lengths = self.lengths[rows]
+        lengths = self.offsets[rows + 1] - self.offsets[rows]
         offsets = offsets_from_lengths(lengths)
         shift = torch.repeat_interleave(self.offsets[rows] - offsets[:-1], lengths)
         return torch.arange(shift.numel(), device=self.device) + shift, offsets

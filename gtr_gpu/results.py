@@ -16,7 +16,7 @@ class Edge(NamedTuple):
     Attributes:
         source: Rank of one table in the result, from 0.
         target: Rank of the other one, greater than `source`.
-        kind: What the tables share: semantic, header, key, cells or caption.
+        kind: What the tables share: semantic, header, key, column, cells or caption.
         score: Their similarity in that respect, from 0 to 1.
     """
 

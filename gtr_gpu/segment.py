@@ -32,9 +32,10 @@ class Features:
         structural: Raw counts, `[n, s]`, float32.
         terms: Occurrences of each term in each table, `[n, V]`; V is the vocabulary up to this segment.
         new_terms: The terms that this segment was the first to use, in the order of their numbers.
-        evidence: For the edge kinds header, key and caption, as far as the index has them, the hashed names, values and
-            words of each table, int32.
-        phrases: The hashed phrases that each table's cells are, distinct and rising in each row, int64.
+        evidence: For the edge kinds header, key, column and caption, as far as the index has them, the hashed names,
+            values, columns and words of each table, int32.
+        phrases: The hashed phrases that each table's caption, names and cells are, distinct and rising in each row,
+            int64.
     """
 
     semantic: Tensor

@@ -153,7 +153,7 @@ class Snapshot:
         except GTRError as error:
             raise IndexFormatError(
                 f"{folder.path} was written by gtr-gpu {manifest.library_version} with a setting that this library "
-                f"doesn't take ({error}); use that version or a newer one"
+                f"doesn't take ({error}); build the index anew from its sources, or use that version or a newer one"
             ) from None
         if not manifest.segments:
             raise IndexFormatError(f"{folder.path} holds an index of no tables; build it anew from its sources")

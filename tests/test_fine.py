@@ -16,6 +16,7 @@ from gtr_gpu.features.tokens import terms
 from gtr_gpu.fine import personalize
 from gtr_gpu.index import GTRIndex
 from gtr_gpu.ragged import Ragged
+from gtr_gpu.tables import Table
 
 pytestmark = pytest.mark.usefixtures("fake_encoder")
 
@@ -209,7 +210,7 @@ def pooled_by_hand(index, query, candidates, graph, config):
         phrases[n] = sum(
             rarity[c] * max(belief * (c in cells[u]) for u, belief in near.items()) for c in runs & set(rarity)
         )
-        phrases[n] /= sum(idf.values()) if asked else 1.0
+        phrases[n] /= sum(idf.values()) if asked else max(1e-9, sum(rarity[c] for c in runs & set(rarity)))
         cosine[n] = max(belief * max(float(semantic[u] @ q), 0.0) for u, belief in near.items())
     best = max(bm25.values()) or 1.0
     shares = config.pooled_bm25, config.pooled_words, config.pooled_phrases, config.pooled_cosine
@@ -256,6 +257,21 @@ def test_the_default_preset_by_networkx_and_bm25s(index, knobs, trusting):
         np.testing.assert_allclose(result.scores[row], scores, rtol=0, atol=1e-5)
         near = np.abs(np.diff(scores)) < 2e-5
         assert near.any() or result.ids[row].tolist() == ids
+
+
+def test_questions_of_which_only_phrases_are_known(tmp_path):
+    """Stop words aren't looked up, but cells may be: they count as far as a table has them."""
+    said = ["who", "the", "of", "is", "and", "what", "to", "from", "with", "by", "for", "was", "were"]
+    tables = [*TABLES, Table("all", "", ["q"], [[word] for word in said]), Table("one", "", ["p"], [["who"]])]
+    config = default_config(stop_words="auto", tolerance=1e-9, pooled_cosine=0.0, damping=0.0, n_seeds=0)
+    index = GTRIndex.build(tables, tmp_path / "index", config=config)
+    result = index.search([" ".join(["zzzz", *said]), "zzzz who", "zzzz", "zzzz yyyy who"], len(tables))
+    rarity = {word: np.log(1 + (62 - df + 0.5) / (df + 0.5)) for word in said if (df := 1 + (word == "who"))}
+    shares = np.array([1, rarity["who"] / sum(rarity.values()), *[0.0] * 60])
+    for row, found in ((0, shares), (1, [1, 1, *[0] * 60]), (2, [0] * 62), (3, [1, 1, *[0] * 60])):
+        expected = np.exp(config.pooled_phrases * np.array(found) / config.temperature)
+        np.testing.assert_allclose(result.scores[row], expected / expected.sum(), rtol=0, atol=1e-6)
+    assert [names[:2] for names in result.table_ids] == [["all", "one"]] * 2 + [["t0", "t1"], ["all", "one"]]
 
 
 def test_the_similarity_floor_cuts_edges(index):

@@ -16,7 +16,7 @@ from gtr_gpu.flat import FlatScores
 from gtr_gpu.ops import dispatch, native
 from gtr_gpu.ops.lexical import bm25_scores
 from gtr_gpu.questions import QueryFeatures
-from gtr_gpu.ragged import SparseMatrix
+from gtr_gpu.ragged import Ragged, SparseMatrix
 
 N, N_TERMS, DIM, B = 700, 40, 24, 9
 BACKENDS = ["reference", *(["native"] if native.extension() else [])]
@@ -215,6 +215,79 @@ def test_damaged_features_name_their_segment(damaged, rough, backend, monkeypatc
         segment.semantic = features[segment.start : segment.stop]
     with pytest.raises(ArithmeticError, match=f"segment from {500 if damaged >= 500 else 0}$"):
         scores.best(QUESTIONS, config_of("semantic"), 20)
+
+
+# Of six tables in three segments the phrases, of which tables 1 and 5 are gone.
+HELD = [{-7, 3}, {3, 9}, {2**62}, set(), {3, -(2**63)}, {5}]
+
+
+def phrases_of(held=HELD, bounds=(0, 3, 4, 6), gone=(1, 5)):
+    """The scores of a corpus that has nothing but phrases."""
+    segments = []
+    for start, stop in pairwise(bounds):
+        hashes = sorted(set().union(*held[start:stop]))
+        tables = [[n - start for n in range(start, stop) if one in held[n]] for one in hashes]
+        postings = torch.tensor(hashes, dtype=torch.int64), Ragged.from_rows(tables)
+        segments.append(Part(start, stop, postings))
+    alive = torch.tensor([n not in gone for n in range(len(held))])
+    takeable = None if alive.all() else alive
+    counts = {"n_tables": len(held), "n_alive": int(alive.sum())}
+    return FlatScores(SimpleNamespace(device=CPU, segments=segments, alive=alive, takeable=takeable, **counts))
+
+
+class Part:
+    """A segment's phrases."""
+
+    def __init__(self, start, stop, postings):
+        self.start, self.stop, self.phrase_postings = start, stop, postings
+
+    def __len__(self):
+        return self.stop - self.start
+
+
+@pytest.mark.parametrize("gone", [(), (1, 5), (0, 2, 3)])
+@pytest.mark.parametrize("bounds", [(0, 6), (0, 3, 4, 6), (0, 1, 2, 3, 4, 5, 6)])
+def test_phrases_of_candidates_by_plain_python(backend, bounds, gone):
+    asked = [[-(2**63), 3, 5, 6], [], [7, 8], [-7, 9, 2**62], [3]]
+    tables = [[n for n in row if n not in gone] for row in ([0, 1, 2, 4], [0, 3], [2], [0, 1, 2, 3, 4, 5], [])]
+    weights, matrix, idf = phrases_of(bounds=bounds, gone=gone).phrase_weights(
+        Ragged.from_rows(asked, torch.int64), Ragged.from_rows(tables)
+    )
+    left = [phrases for n, phrases in enumerate(HELD) if n not in gone]
+    frequency = {one: sum(one in phrases for phrases in left) for one in sorted(set().union(*asked))}
+    known = [one for one, df in frequency.items() if df]
+    assert matrix.columns.to_lists() == [[known.index(one) for one in row if one in known] for row in asked]
+    assert matrix.weights.tolist() == [1] * matrix.columns.values.numel()
+    assert matrix.n_columns == len(known)
+    rarity = [np.log(1 + (len(left) - frequency[one] + 0.5) / (frequency[one] + 0.5)) for one in known]
+    np.testing.assert_allclose(idf, rarity, rtol=1e-6)
+    held = [
+        float(one in HELD[n])
+        for row, near in zip(asked, tables, strict=True)
+        for n in near
+        for one in row
+        if one in known
+    ]
+    assert weights.tolist() == held
+
+
+def test_nobody_has_a_phrase(backend):
+    for scores, asked in ((phrases_of(), [[1, 2]]), (phrases_of(), [[]]), (phrases_of([set()], (0, 1), ()), [[3]])):
+        weights, matrix, idf = scores.phrase_weights(Ragged.from_rows(asked, torch.int64), Ragged.from_rows([[0]]))
+        assert (weights.numel(), matrix.shape, idf.numel()) == (0, (1, 0), 0)
+
+
+@pytest.mark.parametrize("bounds", [(0, N), (0, 500, N)])
+def test_cosines_of_candidates(bounds):
+    """Of several segments no more features are read than those of the tables, unless all are there already."""
+    scores = scores_of(bounds)
+    scores._snapshot.semantic = lambda tables: FEATURES[tables.long()]
+    tables = Ragged.from_rows([[3, 499, 500], *[[]] * 7, [0, N - 1]])
+    wanted = (QUESTIONS.semantic[tables.segment_ids()].double() * FEATURES[tables.values.long()].double()).sum(1)
+    for kept in (len(bounds) == 2, True):
+        torch.testing.assert_close(scores.cosines(QUESTIONS.semantic, tables), wanted.float(), rtol=0, atol=1e-6)
+        assert ("_features" in vars(scores)) == kept
+        scores.dense(QUESTIONS.semantic)
 
 
 @pytest.mark.parametrize("n_questions", [0, 1, 7, 8, 9, 17, 100, 101])

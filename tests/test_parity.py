@@ -163,7 +163,7 @@ def test_semantic_neighbours_are_exact(corpus):
     assert (cosines.max(1) > 1 - 1e-6).any() or ids[:, 0].tolist() == list(range(N_TABLES))
 
 
-@pytest.mark.parametrize("kind", ["header", "key", "cells", "caption"])
+@pytest.mark.parametrize("kind", ["header", "key", "column", "cells", "caption"])
 def test_neighbours_by_evidence_are_those_of_scikit_learn(corpus, kind):
     """Rows of idf weights of unit length, compared all with all."""
     evidence = corpus.segment.evidence(kind)
@@ -187,6 +187,10 @@ def test_the_graph_is_symmetric_and_within_its_kinds(corpus):
     graph = as_scipy(corpus.snapshot.graph(corpus.index.config))
     assert abs(graph - graph.T).max() == 0
     assert (graph.diagonal() == 1).all() and (graph.data > 0).all() and (graph.data <= 1).all()
+    edges = [found.ids.tolist() for found in corpus.snapshot.out_edges.values()]
+    near = {(n, other) for rows in edges for n, row in enumerate(rows) for other in row}
+    pairs = [(first, second) for first, second in zip(*graph.nonzero(), strict=True) if first != second]
+    assert all(pair in near or pair[::-1] in near for pair in pairs)
 
 
 @pytest.mark.parametrize("hops", [0, 1])

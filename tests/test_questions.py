@@ -8,6 +8,8 @@ from index_fakes import fast_config, install, make_queries, make_tables
 from gtr_gpu import building, questions
 from gtr_gpu.errors import GTRError
 from gtr_gpu.features import structural
+from gtr_gpu.features.phrases import question_phrases
+from gtr_gpu.features.stems import stem_of
 from gtr_gpu.index import GTRIndex
 from gtr_gpu.questions import QuestionReader
 from gtr_gpu.storage import IndexFolder
@@ -49,6 +51,17 @@ def test_the_pipeline_is_loaded_for_clusters_that_use_it_and_for_nothing_else(tm
     for _ in range(2):
         index.search(QUERIES, 3, config=fast_config(coarse="clusters", **STRUCTURAL))
     assert loaded == [("blank:en", "tags")]
+
+
+def test_phrases_are_read_where_scores_are_pooled_and_nowhere_else(tmp_path, encoder):
+    snapshot = GTRIndex.build(TABLES, tmp_path / "x", config=fast_config(n_clusters=2))._snapshot
+    for personalization in ("semantic", "lexical", "mixed"):
+        config = fast_config(personalization=personalization)
+        features, _ = QuestionReader().read(QUERIES, encoder, snapshot, config, clusters=False)
+        assert features.phrases is features.slice(1, 3).phrases is None
+    features, _ = QuestionReader().read(["One two", "", "TWO"][::2], encoder, snapshot, fast_config(), clusters=False)
+    assert features.phrases.to_lists() == question_phrases(["one two", "two"], stem_of("auto", "blank:en")).to_lists()
+    assert features.slice(1, 2).phrases.to_lists() == [features.phrases[1].tolist()]
 
 
 def test_the_pipeline_is_that_of_the_index_that_took_anothers_place(tmp_path, loaded, encoder):

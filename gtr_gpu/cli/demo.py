@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 _WIDEST, _BAR, _SIZE, _NAMES = 110, 8, 12, 28
 _INDENT = (0, 0, 0, 4)
 _EIGHTHS = ("", "▏", "▎", "▍", "▌", "▋", "▊", "▉")
-_KINDS = {"semantic": "text", "header": "columns", "key": "keys", "cells": "cells", "caption": "title"}
+_KINDS = {
+    "semantic": "text",
+    "header": "columns",
+    "key": "keys",
+    "column": "first column",
+    "cells": "cells",
+    "caption": "title",
+}
 
 
 def run(

@@ -21,6 +21,8 @@ from gtr_gpu.ragged import offsets_from_lengths
 Layout = Mapping[str, tuple[Sequence[torch.dtype], Sequence[str]]]
 """For each array the types that it may have and the names of its lengths; `n+1` is one more than `n`."""
 
+# What offsets stand beside.
+_ITEMS = ("values", "text", "tables")
 _FORMAT_NAMES = {
     torch.bool: "BOOL",
     torch.uint8: "U8",
@@ -177,7 +179,7 @@ def check_arrays(path: Path, arrays: Mapping[str, Tensor], layout: Layout, sizes
             )
     for name, array in arrays.items():
         ragged, _, part = name.rpartition(".")
-        values = arrays.get(f"{ragged}.values", arrays.get(f"{ragged}.text"))
+        values = next((arrays[f"{ragged}.{end}"] for end in _ITEMS if f"{ragged}.{end}" in arrays), None)
         if part == "offsets" and values is not None and [int(array[0]), int(array[-1])] != [0, values.numel()]:
             raise IndexFormatError(f"{path} is damaged: its array {name!r} doesn't fit the array beside it; {remedy}")
 
