@@ -41,6 +41,7 @@ CHANGES: dict[str, dict[str, object]] = {
     "n_seeds=50": {"n_seeds": 50},
     "n_seeds=100": {"n_seeds": 100},
     "n_seeds=400": {"n_seeds": 400},
+    "n_seeds=800": {"n_seeds": 800},
     "seeds by cosine alone, mix=1": {"mix": 1.0},
     "seeds by BM25 alone, mix=0": {"mix": 0.0},
     "bm25_k1=0.9, bm25_b=0.4": {"bm25_k1": 0.9, "bm25_b": 0.4},

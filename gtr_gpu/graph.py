@@ -164,13 +164,18 @@ def _shifted(values: Tensor, by: int) -> Tensor:
 
 
 def _pairs(edges: OutEdges, alive: Tensor) -> tuple[Tensor, Tensor]:
-    """Each pair of neighbours once, as smaller id · N + larger id, rising, and whether each chose the other."""
+    """Each pair of neighbours once, as smaller id · N + larger id, rising, and whether each chose the other.
+
+    A table that was there before the other came has chosen without it: whether it would, its last choice tells.
+    """
     n_tables = len(edges)
     targets = edges.ids.long()
     sources = torch.arange(n_tables)[:, None].expand_as(targets)
     valid = (targets >= 0) & (targets != sources) & (edges.similarities > 0)
     valid &= alive[sources] & alive[targets.clamp_min(0)]
-    sources, targets = sources[valid], targets[valid]
+    sources, targets, similarities = sources[valid], targets[valid], edges.similarities[valid]
     keys = torch.minimum(sources, targets) * n_tables + torch.maximum(sources, targets)
-    pairs, times = torch.unique(keys, return_counts=True)
-    return pairs, times > 1
+    pairs, entry, times = torch.unique(keys, return_inverse=True, return_counts=True)
+    mutual = times > 1
+    mutual[entry[similarities > edges.similarities[targets, -1]]] = True
+    return pairs, mutual

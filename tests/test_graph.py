@@ -21,7 +21,7 @@ ALIVE = torch.ones(4, dtype=torch.bool)
 
 
 def hand_edges():
-    """0 and 1 chose each other by header, 0 chose 2; by key 3 chose 2, 0 itself, and 1 something unlike it."""
+    """By header 0 and 1 chose each other and 0 chose 2, which has room; by key 3 chose 2, 0 itself, 1 one unlike it."""
     return {
         "header": OutEdges(
             torch.tensor([[1, 2], [0, -1], [-1, -1], [-1, -1]], dtype=torch.int32),
@@ -46,11 +46,21 @@ def test_evidence_of_pairs_by_hand():
     pairs, found = pair_evidence(hand_edges(), SIGNATURES, ALIVE)
     assert pairs.tolist() == [1, 2, 11]  # 0-1, 0-2, 2-3
     assert {name: holds.tolist() for name, holds in found.items()} == {
-        ("header", "mutual"): [True, False, False],
+        ("header", "mutual"): [True, True, False],
         ("header", "equal"): [True, False, False],
         ("caption", "equal"): [True, False, False],
         ("caption", "different"): [False, True, False],
     }
+
+
+def test_a_table_would_have_chosen_a_later_one_that_is_nearer_than_its_last_choice():
+    """Table 2 came later: 0's choice is farther than it, 1's is nearer, and 3 had fewer than it may have."""
+    ids = torch.tensor([[1, -1], [0, 3], [0, 1], [1, -1]], dtype=torch.int32)
+    similarities = torch.tensor([[0.5, 0.5], [0.9, 0.8], [0.7, 0.6], [0.8, NONE]])
+    later = {"header": OutEdges(ids, similarities)}
+    pairs, found = pair_evidence(later, {}, ALIVE)
+    assert pairs.tolist() == [1, 2, 6, 7]  # 0-1, 0-2, 1-2, 1-3
+    assert found["header", "mutual"].tolist() == [True, True, False, True]
 
 
 def test_beliefs_by_hand(monkeypatch):
@@ -60,7 +70,8 @@ def test_beliefs_by_hand(monkeypatch):
     found = dense(believed_graph(hand_edges(), SIGNATURES, {}, ALIVE))
     expected = torch.eye(4)
     both = BIAS + sum(LOG_ODDS[name] for name in (("header", "mutual"), ("header", "equal"), ("caption", "equal")))
-    for (low, high), odds in {(0, 1): both, (0, 2): BIAS + LOG_ODDS["caption", "different"], (2, 3): BIAS}.items():
+    other = BIAS + LOG_ODDS["header", "mutual"] + LOG_ODDS["caption", "different"]
+    for (low, high), odds in {(0, 1): both, (0, 2): other, (2, 3): BIAS}.items():
         expected[low, high] = expected[high, low] = float(expit(odds))
     torch.testing.assert_close(found, expected)
     monkeypatch.setattr(graph, "_LEAST_BELIEF", 0.5)
