@@ -23,7 +23,7 @@ from gtr_gpu.progress import Silent
 
 TASKS = (
     *("single_hop/published", "single_hop/withheld", "multi_hop_5523/published", "multi_hop_5523/withheld"),
-    *("tfv/published", "tfv/withheld", "single_hop/whole", "tatqa/whole"),
+    *("single_hop/whole", "tatqa/whole"),
 )
 _NO_EDGES = {f"weight_{kind}": 0.0 for kind in EDGE_KINDS}
 CHANGES: dict[str, dict[str, object]] = {
