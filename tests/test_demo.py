@@ -252,6 +252,19 @@ class TestCommand:
         assert self.run(capsys, "--out", tmp_path / "i")[0] == 2
         assert self.run(capsys, "--out", tmp_path / "i", "--overwrite")[0] == 0
 
+    def test_one_of_another_version_in_the_cache_is_built_anew(self, package, tmp_path, monkeypatch, capsys):
+        package({"a": ("A", pd.DataFrame({"speed": [4]}))})
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+        current = Config.to_json
+        with monkeypatch.context() as patch:
+            patch.setattr(Config, "to_json", lambda config: current(config) | {"sharpening": 8.0})
+            with pytest.raises(IndexFormatError, match="sharpening"):
+                demo.build_index(demo.default_folder())
+        with pytest.raises(IndexFormatError, match="sharpening"):
+            demo.open_index(demo.default_folder())
+        status, out, _ = self.run(capsys, "--quiet")
+        assert (status, "1 data sets in" in out) == (0, True)
+
     def test_goes_on_after_an_interruption(self, package, tmp_path, monkeypatch, capsys):
         frame = pd.DataFrame({"speed": [4]})
         package({"a": ("A", frame), "b": ("B", frame)})

@@ -60,9 +60,11 @@ def run(
 
     folder = out or demo.default_folder()
     view = View(_WIDEST)
-    index = _open(folder, overwrite)
+    # One in the cache is the demo's own; another version may have left it, which this one can't open.
+    replaced = overwrite or out is None
+    index = _open(folder, replaced)
     if index is None or overwrite:
-        index = _build(folder, overwrite, quiet, view)
+        index = _build(folder, replaced, quiet, view)
     else:
         view.say(f"The index of an earlier run, {index.n_tables:,} data sets; `gtr demo --overwrite` builds it anew.")
     with index:
@@ -70,13 +72,13 @@ def run(
         _go_on(index, view)
 
 
-def _open(folder: Path, overwrite: bool) -> GTRIndex | None:
+def _open(folder: Path, replaced: bool) -> GTRIndex | None:
     from gtr_gpu import demo
 
     try:
         return demo.open_index(folder)
     except IndexFormatError:
-        if overwrite:
+        if replaced:
             return None
         raise
 
