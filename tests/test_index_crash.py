@@ -132,6 +132,8 @@ def kill_at_random_moments(name, n_kills, server, tmp_path):
         current = check(path, states)
         assert status != 0 or current == 1
         outcomes.append(current)
+        if status != 0 and current == 0 and share > 1:
+            seconds[0] *= 1.2  # a busy machine, or the reader, makes a change take longer than it did alone
         with IndexFolder(path).writer():
             pass  # the next writer, whatever it does, sweeps what the dead one left
         check_swept(path, {"encodings"} & {file.name for file in path.iterdir()})
