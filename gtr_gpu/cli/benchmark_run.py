@@ -44,6 +44,15 @@ def run(
     slow_sample: Annotated[
         int, typer.Option("--slow-sample", metavar="N", help="The same for slow methods; 0 asks them all questions.")
     ] = 600,
+    slow_tables: Annotated[
+        int,
+        typer.Option(
+            "--slow-tables",
+            metavar="N",
+            help="Slow methods run on corpora of up to N tables; 0 runs them on all.",
+            min=0,
+        ),
+    ] = 6000,
     k: Annotated[
         str | None,
         typer.Option("--k", metavar="K,K", help="Cuts of the metrics; 10,20,50, and 1,5,10 on whole tables."),
@@ -85,7 +94,7 @@ def run(
         for name, entry in METHODS.items():
             put(f"{name:20} {entry.kind:9} {entry.text}")
         return
-    plan = Plan(chosen(methods), split, questions, cuts, sample, slow_sample or None, seed)
+    plan = Plan(chosen(methods), split, questions, cuts, sample, slow_sample or None, seed, slow_tables or None)
     n_known = 0
     keys = []
     with drawn(quiet) as progress:

@@ -31,6 +31,8 @@ from gtr_gpu.progress import Progress, Silent
 SAVED = 100
 """Places of each ranking that are saved."""
 LEAST_SAMPLE = 600
+MOST_SLOW = 6000
+"""Tables of the largest corpus that slow methods run on, unless all are asked for."""
 _COVERED = 600
 
 logger = logging.getLogger(__name__)
@@ -48,6 +50,8 @@ class Plan:
         sample: Asks every method only so many questions.
         slow_sample: Asks slow methods only so many; None asks them all.
         seed: Of orders, ids, samples and intervals.
+        slow_tables: Leaves slow methods out of corpora of more tables, where one question may take twenty seconds; None
+            runs them everywhere.
     """
 
     methods: Sequence[str]
@@ -57,6 +61,7 @@ class Plan:
     sample: int | None = None
     slow_sample: int | None = LEAST_SAMPLE
     seed: int = 0
+    slow_tables: int | None = MOST_SLOW
 
     def __post_init__(self) -> None:
         for name in ("sample", "slow_sample"):
@@ -128,6 +133,12 @@ def run(
             corpus = blind(task, plan.seed)
         _note_sample(task, plan)
         for name in plan.methods:
+            if METHODS[name].slow and plan.slow_tables is not None and len(corpus.tables) > plan.slow_tables:
+                logger.warning(
+                    "%s/%s: %s is slow, so it is left out of corpora of more than %s tables; `--slow-tables 0` runs it",
+                    *(task.name, task.protocol, name, f"{plan.slow_tables:,}"),
+                )
+                continue
             yield from _run_method(name, task, corpus, plan, resources, results, done)
             gc.collect()
 

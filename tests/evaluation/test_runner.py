@@ -250,6 +250,16 @@ def test_samples(tmp_path, monkeypatch):
     assert ask(task, corpus, "built", "all", 6, seed=1).numbers.tolist() != sorted(smaller)
 
 
+def test_slow_methods_are_left_out_of_large_corpora(tmp_path, caplog):
+    write_task(tmp_path / "made", make_task(), {})
+    plan = Plan(["bm25-all", "gtr-paper"], "all", slow_tables=59)
+    assert [record["method"] for record, _ in run(tmp_path / "made", tmp_path / "out", plan)] == ["bm25-all"]
+    assert "gtr-paper is slow, so it is left out of corpora of more than 59 tables" in caplog.text
+    for most in (60, None):
+        records = run(tmp_path / "made", tmp_path / "out", replace(plan, slow_tables=most))
+        assert [record["method"] for record, _ in records] == ["bm25-all", "gtr-paper"]
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
