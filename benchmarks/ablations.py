@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import _common as common
-from quality import built
+import quality
 
 from gtr_gpu.config import EDGE_KINDS, Config
 from gtr_gpu.evaluation.corpus import ask, blind
@@ -64,9 +64,7 @@ def accuracies(folder: Path, resources: Resources, sample: int) -> dict[str, flo
 
 def main() -> int:
     """Measures each change on each task."""
-    parser = common.parser(__doc__)
-    parser.add_argument("--work", type=Path, default=common.ROOT / ".cache" / "quality", help="benchmarks and indexes")
-    parser.add_argument("--encodings", type=Path, help="where encodings are kept, if elsewhere")
+    parser = quality.parser(__doc__)
     parser.add_argument("--tasks", nargs="+", default=list(TASKS))
     parser.add_argument("--sample", type=int, default=600, help="tune questions of each task")
     options = parser.parse_args()
@@ -74,7 +72,7 @@ def main() -> int:
         Encodings(options.encodings or options.work / "encodings"), options.work / "indexes", Silent()
     )
     tasks = {}
-    for folder in built(options):
+    for folder in quality.built(options):
         name = folder.parent.name.removesuffix(f"_{options.limit}") + f"/{folder.name}"
         if name in options.tasks:
             common.say(name)

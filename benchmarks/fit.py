@@ -16,13 +16,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-import _common as common
 import numpy as np
+import quality
 import torch
 from _common import say
-from quality import PROTOCOLS, built
 from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
@@ -147,9 +145,7 @@ def describe(counts: Tensor) -> str:
 
 def main() -> int:
     """Prints what was fitted."""
-    parser = common.parser(__doc__)
-    parser.add_argument("--work", type=Path, default=common.ROOT / ".cache" / "quality", help="benchmarks and indexes")
-    parser.add_argument("--encodings", type=Path, help="where encodings are kept, if elsewhere")
+    parser = quality.parser(__doc__)
     parser.add_argument("--tasks", nargs="+", default=["tfv", "single_hop", "multi_hop"])
     parser.add_argument("--sample", type=int, default=600, help="tune questions of each task and protocol")
     parser.add_argument("--hold-out", action="store_true", help="also fit without each task by turns")
@@ -157,9 +153,9 @@ def main() -> int:
     encodings = Encodings(options.encodings or options.work / "encodings")
     resources = Resources(encodings, options.work / "indexes", Silent())
     sets = []
-    for folder in built(options):
+    for folder in quality.built(options):
         name = folder.parent.name.removesuffix(f"_{options.limit}")
-        if name in options.tasks and folder.name in PROTOCOLS:
+        if name in options.tasks and folder.name in quality.PROTOCOLS:
             sets.append(collect(read_task(folder), resources, options.sample))
             pairs, questions = len(sets[-1].weights), len(sets[-1].scores)
             say(f"{name}/{folder.name}: {pairs:,} pairs, {questions:,} questions")

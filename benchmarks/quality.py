@@ -9,6 +9,7 @@ minutes.
 
 from __future__ import annotations
 
+import argparse
 import json
 from argparse import Namespace
 from pathlib import Path
@@ -21,6 +22,14 @@ WHOLE = ("tfv_3000", "single_hop", "multi_hop", "tatqa")
 # Whose tables are sampled where there is a limit.
 LARGE = ("tfv", "single_hop", "multi_hop")
 PROTOCOLS = ("published", "withheld")
+
+
+def parser(question: str | None) -> argparse.ArgumentParser:
+    """A command line with the options of all benchmarks of MultiTableQA."""
+    options = common.parser(question)
+    options.add_argument("--work", type=Path, default=common.ROOT / ".cache" / "quality", help="benchmarks and runs")
+    options.add_argument("--encodings", type=Path, help="where encodings are kept, if elsewhere")
+    return options
 
 
 def built(options: Namespace) -> list[Path]:
@@ -116,14 +125,12 @@ def _worst(group: dict[str, Any], mine: dict[str, Any]) -> str:
 
 def main() -> int:
     """Builds, measures and reports."""
-    parser = common.parser(__doc__)
-    parser.add_argument("--work", type=Path, default=common.ROOT / ".cache" / "quality", help="benchmarks and runs")
-    parser.add_argument("--encodings", type=Path, help="where encodings are kept, if elsewhere")
-    parser.add_argument("--sample", type=int, default=600, help="questions of each task and set")
-    parser.add_argument("--methods", nargs="+", metavar="METHOD", help="only these")
-    parser.add_argument("--tasks", nargs="+", metavar="TASK", help="only these, such as tfv or whole/tatqa")
-    parser.add_argument("--questions", default="both", choices=("built", "raw", "both"))
-    options = parser.parse_args()
+    options_of = parser(__doc__)
+    options_of.add_argument("--sample", type=int, default=600, help="questions of each task and set")
+    options_of.add_argument("--methods", nargs="+", metavar="METHOD", help="only these")
+    options_of.add_argument("--tasks", nargs="+", metavar="TASK", help="only these, such as tfv or whole/tatqa")
+    options_of.add_argument("--questions", default="both", choices=("built", "raw", "both"))
+    options = options_of.parse_args()
     groups = []
     for task in built(options):
         name = f"whole/{task.parts[-2]}" if task.name == "whole" else task.parts[-2]

@@ -7,15 +7,13 @@ hash of its words in order, and so is each run of words of a question; a table h
 from __future__ import annotations
 
 import hashlib
-from array import array
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 import torch
 
 from gtr_gpu.features.stems import Stem
 from gtr_gpu.features.tokens import terms
-from gtr_gpu.ragged import OFFSET_DTYPE, Ragged
+from gtr_gpu.ragged import Ragged
 
 # Longer ones are texts, which no question says in full.
 MAX_PHRASE = 8
@@ -39,7 +37,7 @@ def table_phrases(texts_of: Iterable[Iterable[str]], stem: Stem = list) -> Ragge
             words = stem(terms(text, "keep"))
             known[text] = _hash(words) if 0 < len(words) <= MAX_PHRASE else 0
         tables.append({known[text] for text in texts} - {0})
-    return _ragged(tables)
+    return Ragged.from_rows(map(sorted, tables), torch.int64)
 
 
 def question_phrases(queries: Iterable[str], stem: Stem = list) -> Ragged:
@@ -57,20 +55,9 @@ def question_phrases(queries: Iterable[str], stem: Stem = list) -> Ragged:
         words = stem(terms(query, "keep"))
         starts = range(len(words))
         found.append({_hash(words[i:j]) for i in starts for j in range(i + 1, min(i + MAX_PHRASE, len(words)) + 1)})
-    return _ragged(found)
+    return Ragged.from_rows(map(sorted, found), torch.int64)
 
 
 def _hash(words: Sequence[str]) -> int:
     text = " ".join(words).encode("utf-8", "replace")
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little", signed=True)
-
-
-def _ragged(rows: Iterable[set[int]]) -> Ragged:
-    values, lengths = array("q"), array("q")
-    for row in rows:
-        values.extend(sorted(row))
-        lengths.append(len(row))
-    return Ragged.from_lengths(
-        torch.from_numpy(np.array(values, dtype=np.int64)),
-        torch.from_numpy(np.array(lengths, dtype=np.int64)).to(OFFSET_DTYPE),
-    )
