@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -94,11 +94,7 @@ class FlatScores:
 
     def term_weights(self, terms: SparseMatrix, tables: Ragged, config: Config) -> Tensor:
         """What each of a query's terms `[B, V]` weighs in each of its tables, as `ops.lexical.term_weights` says."""
-        out = torch.zeros(int(weight_offsets(tables.offsets, terms)[-1]), device=self._device)
-        weights = self._posting_weights(config.bm25_k1, config.bm25_b)
-        for segment, weighted in zip(self._snapshot.segments, weights, strict=True):
-            term_weights(terms, tables, weighted, segment.start, out)
-        return out
+        return self._looked_up(terms, tables, self._posting_weights(config.bm25_k1, config.bm25_b))
 
     def phrase_weights(self, phrases: Ragged, tables: Ragged) -> tuple[Tensor, SparseMatrix, Tensor]:
         """Which of a query's phrases each of its tables has.
@@ -140,12 +136,17 @@ class FlatScores:
             torch.ones(int(asked.sum()), dtype=torch.int32),
             known.numel(),
         ).to(self._device)
-        out = torch.zeros(int(weight_offsets(tables.offsets, matrix)[-1]), device=self._device)
-        for segment, (tables_of, lengths) in zip(snapshot.segments, holders, strict=True):
-            columns_of = Ragged.from_lengths(tables_of, lengths[known])
-            weighted = SparseMatrix(columns_of, torch.ones(tables_of.numel()), len(segment))
-            term_weights(matrix, tables, weighted.to(self._device), segment.start, out)
-        return out, matrix, bm25_idf(frequency[known], snapshot.n_alive).float().to(self._device)
+        weighted = (
+            SparseMatrix(
+                Ragged.from_lengths(tables_of, lengths[known]), torch.ones(tables_of.numel()), len(segment)
+            ).to(self._device)
+            for segment, (tables_of, lengths) in zip(snapshot.segments, holders, strict=True)
+        )
+        return (
+            self._looked_up(matrix, tables, weighted),
+            matrix,
+            bm25_idf(frequency[known], snapshot.n_alive).float().to(self._device),
+        )
 
     def cosines(self, queries: Tensor, tables: Ragged) -> Tensor:
         """The cosine of each query `[B, d]` with each of its tables, `[T]`, float32.
@@ -164,6 +165,13 @@ class FlatScores:
     def idf(self) -> Tensor:
         """BM25's idf of all terms, `[V]`, float32."""
         return bm25_idf(self._document_frequency, self._snapshot.n_alive).float()
+
+    def _looked_up(self, terms: SparseMatrix, tables: Ragged, weighted: Iterable[SparseMatrix]) -> Tensor:
+        """The weights of terms in tables, by each segment's postings in turn."""
+        out = torch.zeros(int(weight_offsets(tables.offsets, terms)[-1]), device=self._device)
+        for segment, postings in zip(self._snapshot.segments, weighted, strict=True):
+            term_weights(terms, tables, postings, segment.start, out)
+        return out
 
     @contextmanager
     def _buffers(self, n_queries: int) -> Iterator[tuple[Tensor, Tensor]]:
