@@ -1,0 +1,1 @@
+"""Ranked tables and their relations to the prompt of a language model."""
