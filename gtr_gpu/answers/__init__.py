@@ -1,1 +1,23 @@
 """From a model's output to an answer that names the tables and cells it rests on."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from gtr_gpu.answers.answer import Answer, CitedCell
+    from gtr_gpu.answers.parse import parse_answer
+
+__all__ = ["Answer", "CitedCell", "parse_answer"]
+
+_HOMES = {
+    "Answer": "answer",
+    "CitedCell": "answer",
+    "parse_answer": "parse",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Imports a public name from the module that has it."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
