@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
+
+from gtr_gpu.errors import GTRError
 
 
 class TokenCounter(Protocol):
@@ -22,3 +27,125 @@ class TokenCounter(Protocol):
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """The tokens of each text on its own; of texts that are put together a good guess, not a bound."""
+
+
+class TokenizerCounter:
+    """Counts by a model's tokenizer.
+
+    Attributes:
+        name: The tokenizer's name.
+        exact: True.
+    """
+
+    exact = True
+
+    def __init__(self, tokenizer: Any, name: str) -> None:  # noqa: ANN401 (any class of Hugging Face's)
+        """Takes a Hugging Face tokenizer; one with a chat template counts it, one without its special tokens."""
+        self.name = name
+        self._tokenizer = tokenizer
+        self._chat = bool(getattr(tokenizer, "chat_template", None))
+
+    def prompt_tokens(self, text: str) -> int:
+        """The tokens of a whole prompt as the model is given it: as a user's message, chat template included.
+
+        Raises:
+            GTRError: The chat template takes no user's message on its own.
+        """
+        if self._chat:
+            text = self._message(text)
+        return self._lengths([text], special=not self._chat)[0]
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """The tokens of each text on its own; of texts that are put together a good guess, not a bound."""
+        return self._lengths(texts, special=False) if texts else []
+
+    def _message(self, text: str) -> str:
+        from jinja2 import TemplateError
+
+        messages = [{"role": "user", "content": text}]
+        try:
+            return str(self._tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False))
+        except (TemplateError, ValueError) as error:
+            raise GTRError(
+                f"the chat template of {self.name} can't be used ({error}); give another tokenizer"
+            ) from None
+
+    def _lengths(self, texts: Sequence[str], special: bool) -> list[int]:
+        encoded = self._tokenizer(
+            list(texts),
+            add_special_tokens=special,
+            truncation=False,
+            padding=False,
+            return_attention_mask=False,
+            return_token_type_ids=False,
+            verbose=False,
+        )
+        return [len(ids) for ids in encoded["input_ids"]]
+
+
+# A chat template with the system's message that some bring along.
+_TEMPLATE_TOKENS = 64
+_PIECES = re.compile(r"[a-zA-Z]+|[0-9]|[^\x00-\x7f]| +|\s|.", re.DOTALL)
+
+
+class EstimatedCounter:
+    """Counts by the characters, where there is no tokenizer: more than tokenizers do, as good as always.
+
+    Attributes:
+        name: `estimate`.
+        exact: False.
+    """
+
+    name = "estimate"
+    exact = False
+
+    def prompt_tokens(self, text: str) -> int:
+        """The most tokens that a whole prompt is likely to have, chat template included."""
+        return _TEMPLATE_TOKENS + _estimate(text)
+
+    def count(self, texts: Sequence[str]) -> list[int]:
+        """The most tokens that each text is likely to have."""
+        return [_estimate(text) for text in texts]
+
+
+def _estimate(text: str) -> int:
+    total = 0
+    for piece in _PIECES.findall(text):
+        first = piece[0]
+        if first.isascii():
+            total += -(-len(piece) // 3) if first.isalpha() else first != " " or len(piece) > 1
+        else:
+            total += len(piece.encode("utf-8", "replace"))
+    return total
+
+
+def load_tokenizer(name: str | os.PathLike[str]) -> Any:  # noqa: ANN401 (any class of Hugging Face's)
+    """Loads a Hugging Face tokenizer: what lies on the disk first, then the hub. Its code is never run from there.
+
+    Args:
+        name: A folder, a GGUF file, a folder with one, or a name on the hub.
+
+    Raises:
+        GTRError: There is none of that name.
+    """
+    from transformers import AutoTokenizer
+
+    path = Path(name)
+    options: dict[str, Any] = {"trust_remote_code": False}
+    source = str(name)
+    if path.exists():
+        ggufs = [path] if path.is_file() else sorted(path.glob("*.gguf"))
+        if path.is_file() or (ggufs and not (path / "tokenizer_config.json").exists()):
+            source, options["gguf_file"] = str(ggufs[0].parent), ggufs[0].name
+    try:
+        try:
+            return AutoTokenizer.from_pretrained(source, local_files_only=True, **options)
+        except (OSError, ValueError):
+            if path.exists():
+                raise
+            return AutoTokenizer.from_pretrained(source, **options)
+    except Exception as error:  # the library raises errors of many kinds for files of many kinds
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
+        raise GTRError(
+            f"the tokenizer {source!r} can't be had: {reason}; give a folder with a tokenizer, or its name on the hub"
+        ) from error

@@ -1,0 +1,147 @@
+"""Ranked tables and their relations to a prompt that keeps its budget of tokens exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from gtr_gpu.errors import GTRError
+from gtr_gpu.prompts.budget import Plan, Planner
+from gtr_gpu.prompts.cleaning import escaped, one_line
+from gtr_gpu.prompts.formats import WRITERS
+from gtr_gpu.prompts.prompt import Prompt, PromptRelation, PromptTable
+from gtr_gpu.prompts.relations import relation_line
+from gtr_gpu.prompts.rendering import rendered
+from gtr_gpu.prompts.row_match import rising
+from gtr_gpu.prompts.settings import Example, PromptSettings
+from gtr_gpu.prompts.sheet import Sheet
+from gtr_gpu.prompts.tokens import TokenCounter
+from gtr_gpu.tables.table import Table
+
+# Whole prompts that are counted until the least one is taken, and to make use of room that was left.
+_TRIES, _REFINEMENTS = 8, 2
+# Room that isn't worth another try.
+_SLACK = 0.02
+
+
+def build_prompt(
+    question: str,
+    tables: Sequence[Table],
+    relations: Sequence[PromptRelation],
+    settings: PromptSettings,
+    counter: TokenCounter,
+) -> Prompt:
+    """The prompt of a question, of at most `settings.prompt_tokens` tokens as `counter` counts them.
+
+    Where not everything fits, tables are cut to the rows that match the question best, then the last tables go. The
+    first one is always there, with one row at least, whose longest cells are cut where it doesn't fit either.
+
+    Args:
+        question: The question.
+        tables: The tables, best first.
+        relations: Relations among them by number from 1, the strongest first, see `prompt_relations`.
+        settings: What the prompt is to look like.
+        counter: Counts its tokens.
+
+    Raises:
+        GTRError: The question is empty, a template is broken, or the budget is too small for the question with the
+            least of the first table; the message says how many tokens it takes.
+    """
+    if not question.strip():
+        raise GTRError(f"the question must hold at least one word, got {question!r}")
+    writer = WRITERS[settings.table_format]
+    sheets = [Sheet(number, table, writer) for number, table in enumerate(tables, 1)]
+    told = [one for one in relations if one.target <= len(tables)] if settings.relations else []
+    told = told[: settings.max_relations]
+    draft = _Draft(question, sheets, settings, counter)
+    _, frame = draft.of(Plan([], []))
+    planner = Planner(question, sheets, told, counter, settings.prompt_tokens - frame)
+    plan, text, n_tokens = _fitted(draft, planner, settings.prompt_tokens, frame)
+    return Prompt(
+        question=question,
+        text=text,
+        tables=tuple(
+            PromptTable(sheet.number, sheet.table, rising(shown.rows), sheet.cut_cells(shown.limit, shown.rows))
+            for sheet, shown in zip(sheets, plan.tables, strict=False)
+        ),
+        relations=tuple(plan.relations),
+        left_out_tables=len(tables) - len(plan.tables),
+        n_tokens=n_tokens,
+        counted_by=counter.name,
+    )
+
+
+def _fitted(draft: _Draft, planner: Planner, budget: int, frame: int) -> tuple[Plan, str, int]:
+    """The plan that makes the best use of the budget, its text and its tokens."""
+    room = budget - frame
+    best: tuple[Plan, str, int] | None = None
+    tries = refinements = 0
+    while True:
+        plan = planner.plan(max(room, 0))
+        text, n_tokens = draft.of(plan)
+        if n_tokens <= budget:
+            if best is None or n_tokens > best[2]:
+                best = plan, text, n_tokens
+            slack = budget - n_tokens
+            if plan.complete or refinements == _REFINEMENTS or slack <= _SLACK * budget:
+                return best
+            refinements += 1
+            room += slack
+            continue
+        if best is not None:
+            return best
+        if room <= 0:
+            raise GTRError(
+                f"prompt_tokens must be at least {n_tokens:,} for this question and these templates, got {budget:,}; "
+                "raise it, or ask for less: fewer examples, a shorter question"
+            )
+        tries += 1
+        # Joined parts may count more than their sum: so much less is tried, soon much less, in the end the least.
+        room = 0 if tries == _TRIES else room - (n_tokens - budget) * max(1, 2 ** (tries - 3))
+
+
+class _Draft:
+    """Writes and counts the prompts of one question."""
+
+    def __init__(self, question: str, sheets: Sequence[Sheet], settings: PromptSettings, counter: TokenCounter) -> None:
+        self._sheets = sheets
+        self._settings = settings
+        self._counter = counter
+        self._fixed: dict[str, object] = {
+            "question": escaped(one_line(question)),
+            "answer_kind": settings.answer_kind,
+            "table_format": settings.table_format,
+            "reasoning": settings.reasoning,
+            "examples": [_example(one) for one in settings.examples],
+        }
+
+    def of(self, plan: Plan) -> tuple[str, int]:
+        """The text of a plan, and its tokens."""
+        tables = [
+            {
+                "number": sheet.number,
+                "title": sheet.title(shown.limit, shown.description),
+                "rows": sheet.table.n_rows,
+                "rows_shown": len(shown.rows),
+                "columns": len(sheet.table.header),
+                "body": sheet.body(shown.limit, shown.rows),
+            }
+            for sheet, shown in zip(self._sheets, plan.tables, strict=False)
+        ]
+        changing: Mapping[str, object] = {
+            "tables": tables,
+            "left_out_tables": len(self._sheets) - len(tables),
+            "relations": [one._asdict() | {"line": relation_line(one)} for one in plan.relations],
+        }
+        text = rendered(self._settings.templates, {**self._fixed, **changing})
+        return text, self._counter.prompt_tokens(text)
+
+
+def _example(example: Example) -> dict[str, str]:
+    """An example's texts; its lines stay lines, but none of them becomes a heading."""
+    answer = [example.answer] if isinstance(example.answer, str) else example.answer
+    reasoning = (escaped(one_line(line)) for line in example.reasoning.splitlines())
+    return {
+        "question": escaped(one_line(example.question)),
+        "reasoning": "\n".join(f"\\{line}" if line.startswith("#") else line for line in reasoning if line),
+        "answer": "\n".join(escaped(one_line(item)) for item in answer),
+    }

@@ -1,0 +1,88 @@
+"""The templates of a prompt: ours, or a user's in place of single ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from gtr_gpu.errors import GTRError
+
+if TYPE_CHECKING:
+    from jinja2.sandbox import SandboxedEnvironment
+
+_OURS = Path(__file__).parent / "templates"
+_ENDING = ".jinja"
+_MAIN = f"prompt{_ENDING}"
+
+
+def template_names() -> list[str]:
+    """The names of our templates, which those of a user's folder may have."""
+    return sorted(path.name for path in _OURS.glob(f"*{_ENDING}"))
+
+
+def rendered(folder: Path | None, values: Mapping[str, object]) -> str:
+    """The prompt that the templates make of values, which have been escaped already.
+
+    Args:
+        folder: A user's templates, which stand in for ours of the same name.
+        values: What the templates can name.
+
+    Raises:
+        GTRError: The folder holds no template of a known name, or one that is broken.
+    """
+    import jinja2
+
+    try:
+        return _environment(folder).get_template(_MAIN).render(values)
+    except jinja2.TemplateSyntaxError as error:
+        raise _broken(f"{error.filename or error.name}, line {error.lineno}", error.message or "") from None
+    except jinja2.TemplateNotFound as error:
+        raise _broken(_place(error.__traceback__), f"there is no template {error.name!r}") from None
+    except UnicodeDecodeError as error:
+        raise GTRError(f"a template in {folder} is not UTF-8 text ({error.reason}); save it as UTF-8") from None
+    except Exception as error:  # templates are programs: they can fail in any way
+        place = _place(error.__traceback__)
+        if place is None:
+            raise
+        raise _broken(place, str(error) or type(error).__name__) from None
+
+
+def _broken(place: str | None, reason: str) -> GTRError:
+    return GTRError(f"the template {place or _MAIN} is broken: {' '.join(reason.split()).rstrip('.')}; mend it there")
+
+
+@lru_cache(maxsize=8)
+def _environment(folder: Path | None) -> SandboxedEnvironment:
+    import jinja2
+    from jinja2.sandbox import SandboxedEnvironment
+
+    if folder is not None:
+        if not folder.is_dir():
+            raise GTRError(f"templates must be a folder, got {str(folder)!r}, which is none")
+        known = template_names()
+        if not any((folder / name).is_file() for name in known):
+            raise GTRError(f"{folder} holds none of the templates {', '.join(known)}; name at least one file so")
+    folders = [_OURS] if folder is None else [folder, _OURS]
+    # What the values hold is escaped by us, for a prompt and not for HTML.
+    return SandboxedEnvironment(
+        loader=jinja2.FileSystemLoader(folders),
+        undefined=jinja2.StrictUndefined,
+        autoescape=False,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _place(trace: TracebackType | None) -> str | None:
+    """The innermost template and line of a traceback."""
+    places = [f"{name}, line {line}" for name, line in _lines(trace) if name.endswith(_ENDING)]
+    return places[-1] if places else None
+
+
+def _lines(trace: TracebackType | None) -> Iterator[tuple[str, int]]:
+    while trace is not None:
+        yield trace.tb_frame.f_code.co_filename, trace.tb_lineno
+        trace = trace.tb_next
