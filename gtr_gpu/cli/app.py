@@ -19,6 +19,7 @@ from gtr_gpu.cli import (
     failures,
     index,
     info,
+    prompt,
     rebuild,
     remove,
     search,
@@ -26,7 +27,7 @@ from gtr_gpu.cli import (
 )
 
 app = typer.Typer(name="gtr", add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
-for command in (index, search, add, remove, rebuild, info, verify, doctor, demo):
+for command in (index, search, prompt, add, remove, rebuild, info, verify, doctor, demo):
     app.command(command.__name__.rpartition(".")[2])(command.run)
 benchmark.app.command("run")(benchmark_run.run)
 app.add_typer(benchmark.app, name="benchmark")

@@ -25,6 +25,21 @@ class Query:
     text: str
 
 
+def asked(questions: Sequence[str], path: Path | None) -> list[Query]:
+    """The questions of the command line, or those of a file.
+
+    Raises:
+        GTRError: There are none, or both.
+    """
+    if questions and path is not None:
+        raise GTRError("questions come either from the command line or from --queries, got both; leave one out")
+    if path is not None:
+        return read_queries(path)
+    if not questions:
+        raise GTRError("there is no question; give one in quotes, or a file of them with --queries")
+    return read_questions(questions)
+
+
 def read_questions(questions: Sequence[str]) -> list[Query]:
     """The questions of the command line, numbered from 1.
 

@@ -11,7 +11,7 @@ import typer
 
 from gtr_gpu.cli import common
 from gtr_gpu.cli.hits import Answer, answers, put_answer, put_plain_answer
-from gtr_gpu.cli.queries import Query, read_queries, read_questions
+from gtr_gpu.cli.queries import Query, asked
 from gtr_gpu.cli.text import counted
 from gtr_gpu.cli.view import View
 from gtr_gpu.config import Config
@@ -49,7 +49,7 @@ def run(
         raise GTRError(f"-k must be at least 1, got {k}")
     common.check_search_knobs(preset, assignments)
     common.check_index(folder)
-    asked = _asked(questions or [], queries)
+    wanted = asked(questions or [], queries)
 
     from gtr_gpu.index import GTRIndex
 
@@ -58,23 +58,13 @@ def run(
             common.note(f"-k is {k}, but the index holds {counted(index.n_tables, 'table')}")
         view = View()
         config = _search_config(index.config, preset, assignments or ())
-        for answer in _search(index, asked, min(k, index.n_tables), config, edges):
+        for answer in _search(index, wanted, min(k, index.n_tables), config, edges):
             if as_json:
                 common.put_json(answer.to_json())
             elif sys.stdout.isatty():
                 put_answer(answer, edges, view)
             else:
                 put_plain_answer(answer)
-
-
-def _asked(questions: Sequence[str], path: Path | None) -> list[Query]:
-    if questions and path is not None:
-        raise GTRError("questions come either from the command line or from --queries, got both; leave one out")
-    if path is not None:
-        return read_queries(path)
-    if not questions:
-        raise GTRError("there is no question; give one in quotes, or a file of them with --queries")
-    return read_questions(questions)
 
 
 def _search_config(built: Config, preset: str | None, assignments: Sequence[str]) -> Config:
@@ -91,11 +81,11 @@ def _search_config(built: Config, preset: str | None, assignments: Sequence[str]
     return config.override(assignments, stage="search")
 
 
-def _search(index: GTRIndex, asked: Sequence[Query], k: int, config: Config, edges: bool) -> Iterator[Answer]:
+def _search(index: GTRIndex, wanted: Sequence[Query], k: int, config: Config, edges: bool) -> Iterator[Answer]:
     """Searches batch by batch, and says each note once."""
     told: set[str] = set()
-    for start in range(0, len(asked), BATCH):
-        batch = asked[start : start + BATCH]
+    for start in range(0, len(wanted), BATCH):
+        batch = wanted[start : start + BATCH]
         result = index.search([query.text for query in batch], k, config=config, edges=edges)
         for text in result.notes:
             if text not in told:
