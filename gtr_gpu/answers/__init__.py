@@ -5,13 +5,20 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from gtr_gpu.answers.answer import Answer, CitedCell
+    from gtr_gpu.answers.asking import ask
+    from gtr_gpu.answers.journal import Journal
     from gtr_gpu.answers.parse import parse_answer
+    from gtr_gpu.answers.record import Answered, Unanswered
 
-__all__ = ["Answer", "CitedCell", "parse_answer"]
+__all__ = ["Answer", "Answered", "CitedCell", "Journal", "Unanswered", "ask", "parse_answer"]
 
 _HOMES = {
     "Answer": "answer",
+    "Answered": "record",
     "CitedCell": "answer",
+    "Journal": "journal",
+    "Unanswered": "record",
+    "ask": "asking",
     "parse_answer": "parse",
 }
 

@@ -12,7 +12,7 @@ from gtr_gpu.prompts.settings import AnswerKind
 Value = str | tuple[str, ...]
 
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'", "nbsp": " "}
-_ESCAPE = re.compile(r"&(?:(lt|gt|amp|quot|apos|nbsp)|#(\d{1,7})|#x([0-9a-fA-F]{1,6}));|\\\|")
+_ESCAPE = re.compile(r"&(?:(lt|gt|amp|quot|apos|nbsp)|#(\d{1,7})|#x([0-9a-fA-F]{1,6}));|\\\||\\u00(3c|5b)")
 _PREFIX = re.compile(
     r"[*_#> ]*(?:the )?(?:final |short |correct )?(?:answer|label|verdict)(?:[*_ ]*:|\s+is\b:?)[*_ ]*", re.IGNORECASE
 )
@@ -84,12 +84,13 @@ def value_of(text: str, kind: AnswerKind, is_cell: Callable[[str], bool] = lambd
 
 
 def unescaped(text: str) -> str:
-    r"""The text with what a prompt escapes in cells (`&lt;`, `&#91;`, `\|`, …) turned back, once."""
+    r"""The text with what a prompt escapes in cells (`&lt;`, `&#91;`, `\|`, `\u003c`, …) turned back, once."""
     return _ESCAPE.sub(_unescaped, text)
 
 
 def _unescaped(match: re.Match[str]) -> str:
-    name, decimal, hexadecimal = match.groups()
+    name, decimal, hexadecimal, code = match.groups()
+    hexadecimal = hexadecimal or code
     if name:
         return _ENTITIES[name]
     if not (decimal or hexadecimal):

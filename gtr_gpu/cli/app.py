@@ -11,6 +11,7 @@ import typer
 
 from gtr_gpu.cli import (
     add,
+    ask,
     benchmark,
     benchmark_run,
     common,
@@ -27,11 +28,12 @@ from gtr_gpu.cli import (
 )
 
 app = typer.Typer(name="gtr", add_completion=False, context_settings={"help_option_names": ["-h", "--help"]})
-for command in (index, search, prompt, add, remove, rebuild, info, verify, doctor, demo):
+for command in (index, search, prompt, ask, add, remove, rebuild, info, verify, doctor, demo):
     app.command(command.__name__.rpartition(".")[2])(command.run)
 benchmark.app.command("run")(benchmark_run.run)
 app.add_typer(benchmark.app, name="benchmark")
 _KEPT = {
+    "ask": "answers that came are kept, those of --out in its file, and the same command goes on from there",
     "benchmark build": "an earlier benchmark stays until the new one is complete, and the same command starts anew",
     "benchmark run": "finished runs and the encodings on disk are kept, and the same command goes on from there",
     "benchmark stats": "nothing was changed",
@@ -70,7 +72,8 @@ def main(args: Sequence[str] | None = None) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     words, debug = _take_debug(list(sys.argv[1:] if args is None else args))
     with common.quiet_libraries(debug):
-        kept = _KEPT.get(" ".join(words[:2]), "an index is never left half changed")
+        begins = (" ".join(words[:2]), *words[:1])
+        kept = next((_KEPT[name] for name in begins if name in _KEPT), "an index is never left half changed")
         return failures.guarded(lambda: _invoke(words), debug, kept)
 
 

@@ -75,9 +75,9 @@ def note(message: str) -> None:
     _write(sys.stderr, f"note: {visible(message)}")
 
 
-def put(line: str = "") -> None:
+def put(line: str = "", end: str = "\n") -> None:
     """Writes one line to stdout, as it is."""
-    _write(sys.stdout, line)
+    _write(sys.stdout, line, end)
 
 
 def put_json(value: Any) -> None:  # noqa: ANN401 (whatever JSON can hold)
@@ -85,9 +85,9 @@ def put_json(value: Any) -> None:  # noqa: ANN401 (whatever JSON can hold)
     put(json.dumps(value))
 
 
-def _write(stream: Any, line: str) -> None:  # noqa: ANN401 (a text stream, or what a test puts there)
+def _write(stream: Any, line: str, end: str = "\n") -> None:  # noqa: ANN401 (a text stream, or what a test puts there)
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + "\n")
+    stream.write(line.encode(encoding, "backslashreplace").decode(encoding) + end)
 
 
 def build_config(preset: str, assignments: Sequence[str] | None, encoder: str | None = None) -> Config:

@@ -57,7 +57,7 @@ def run(
         if k > index.n_tables:  # said here alone: the search is then asked for no more than there are
             common.note(f"-k is {k}, but the index holds {counted(index.n_tables, 'table')}")
         view = View()
-        config = _search_config(index.config, preset, assignments or ())
+        config = search_config(index.config, preset, assignments or ())
         for answer in _search(index, wanted, min(k, index.n_tables), config, edges):
             if as_json:
                 common.put_json(answer.to_json())
@@ -67,7 +67,8 @@ def run(
                 put_plain_answer(answer)
 
 
-def _search_config(built: Config, preset: str | None, assignments: Sequence[str]) -> Config:
+def search_config(built: Config, preset: str | None, assignments: Sequence[str]) -> Config:
+    """The knobs of a search: those of an index, with a preset's and the ones that were set in their place."""
     config = built
     if preset is not None:
         wanted = Config.preset(preset)

@@ -43,6 +43,13 @@ class View:
         put(shown.translate(_ASCII) if self.ascii else shown)
         sys.stdout.flush()  # a build's progress on stderr must not overtake it
 
+    def part(self, text: Text) -> None:
+        """Shows a part of a line, which goes on with the next one."""
+        with self._console.capture() as captured:
+            self._console.print(text, end="", soft_wrap=True)
+        put(captured.get().translate(_ASCII) if self.ascii else captured.get(), end="")
+        sys.stdout.flush()
+
     def say(self, text: str) -> None:
         """Shows a sentence."""
         self.show(Text(text))

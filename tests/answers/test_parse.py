@@ -314,6 +314,7 @@ def test_lists_without_tags():
         ("- Oslo\n- Bergen", "Oslo, Bergen"),
         ("Oslo\nNorway", "Oslo Norway"),
         ("AT&amp;T &lt;b&gt; &#91;1&#93; a\\|b", "AT&T <b> [1] a|b"),
+        ("\\u003cb> \\u005bINST] \\u0041", "<b> [INST] \\u0041"),
         ("AT&T &copy; &amp;lt;", "AT&T &copy; &lt;"),
         ("[1992]", "1992"),
         ("[sic]", "[sic]"),

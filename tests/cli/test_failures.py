@@ -108,7 +108,7 @@ def test_help_and_version(gtr):
     assert gtr()[0] == 2
 
 
-COMMANDS = ("index", "search", "add", "remove", "rebuild", "info", "verify", "doctor", "demo")
+COMMANDS = ("index", "search", "ask", "add", "remove", "rebuild", "info", "verify", "doctor", "demo")
 
 
 def _run(*words, **options):
