@@ -1,0 +1,135 @@
+"""What can be found out about a server's model: its name, its window, and its tokenizer."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from gtr_gpu.errors import GTRError
+from gtr_gpu.language_models.address import Address
+from gtr_gpu.language_models.calls import Calls
+from gtr_gpu.language_models.faults import Fault
+from gtr_gpu.language_models.model import ModelError
+from gtr_gpu.prompts.tokens import EstimatedCounter, TokenCounter, TokenizerCounter, load_tokenizer
+
+# Of vLLM and SGLang, of several hosts, and of LM Studio.
+_WINDOW_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
+_MOST_NAMES_SHOWN = 20
+_PROBE_SECONDS = 5.0
+_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
+_TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The models of a server.
+
+    Attributes:
+        models: What it tells of each, by name.
+        llama_cpp_window: The window of a server of llama.cpp, which is set when it is started.
+    """
+
+    models: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    llama_cpp_window: int | None = None
+
+    def window(self, model: str) -> int | None:
+        """The most tokens of prompt and completion together, where the server tells."""
+        entry = self.models.get(model, {})
+        for name in _WINDOW_FIELDS:
+            if _is_count(entry.get(name)):
+                return int(entry[name])
+        if self.llama_cpp_window is not None:
+            return self.llama_cpp_window
+        meta = entry.get("meta")
+        trained = meta.get("n_ctx_train") if isinstance(meta, dict) else None
+        return trained if _is_count(trained) else None
+
+
+async def read_catalogue(calls: Calls, address: Address) -> Catalogue:
+    """Asks a server for its models.
+
+    Raises:
+        Fault: It doesn't tell them.
+    """
+    body = await calls.get("/models")
+    # Most say `data`, Ollama's own form and some others `models`.
+    entries = (body.get("data") or body.get("models") or []) if isinstance(body, dict) else body
+    if not isinstance(entries, list):
+        raise Fault("doesn't list its models", "check base_url, or name a model", status=200)
+    models = {one["id"]: one for one in entries if isinstance(one, dict) and isinstance(one.get("id"), str)}
+    window = None
+    if any("meta" in one for one in models.values()):
+        try:
+            window = _slot_window(await calls.get(f"{address.root}/props"))
+        except Fault as fault:
+            logger.debug("the window isn't told: %s", fault.sentence(address))
+    return Catalogue(models, window)
+
+
+def pick_model(catalogue: Catalogue, address: Address) -> str:
+    """The only model of a server.
+
+    Raises:
+        ModelError: It has none, or several.
+    """
+    names = sorted(catalogue.models)
+    if len(names) == 1:
+        return names[0]
+    if not names:
+        raise ModelError(f"{address} lists no model; name one, or load one there", fatal=True)
+    more = f" and {len(names) - _MOST_NAMES_SHOWN} more" if len(names) > _MOST_NAMES_SHOWN else ""
+    shown = address.redacted(", ".join(" ".join(name.split()) for name in names[:_MOST_NAMES_SHOWN]))
+    raise ModelError(f"{address} has {len(names)} models; name one of them: {shown}{more}", fatal=True)
+
+
+def find_counter(model: str, tokenizer: str | None) -> TokenCounter:
+    """Counts tokens as a model does, where its tokenizer is known, and else by an estimate.
+
+    Args:
+        model: The model's name at its server: a folder, or a name on the hub, or any other.
+        tokenizer: The name or folder of its tokenizer, where the user knows it.
+
+    Raises:
+        GTRError: The tokenizer that the user named isn't found.
+    """
+    if tokenizer is not None:
+        return TokenizerCounter(load_tokenizer(tokenizer), tokenizer)
+    if Path(model).is_dir() or _is_on_hub(model):
+        try:
+            return TokenizerCounter(load_tokenizer(model), model)
+        except GTRError as error:
+            logger.debug("no tokenizer: %s", error)
+    logger.info("the tokenizer of %s isn't known, so tokens are estimated; tokenizer names it", model)
+    return EstimatedCounter()
+
+
+def _is_on_hub(name: str) -> bool:
+    """Whether a name is in the local cache of the hub or, in the short time that is given it, on the hub."""
+    if not _HUB_NAME.fullmatch(name):
+        return False
+    from huggingface_hub import HfApi, try_to_load_from_cache
+
+    if any(isinstance(try_to_load_from_cache(name, file), str) for file in _TOKENIZER_FILES):
+        return True
+    try:
+        HfApi().model_info(name, timeout=_PROBE_SECONDS)
+    except Exception as error:  # the hub's client passes on whatever its HTTP library raises
+        logger.debug("%s can't be had from the hub: %s", name, type(error).__name__)
+        return False
+    return True
+
+
+def _slot_window(properties: object) -> int | None:
+    settings = properties.get("default_generation_settings") if isinstance(properties, dict) else None
+    window = settings.get("n_ctx") if isinstance(settings, dict) else None
+    return window if _is_count(window) else None
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
