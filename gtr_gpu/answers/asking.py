@@ -90,7 +90,7 @@ def ask(
         note(f"k is {k}, but the index holds {index.n_tables} table{'s' * (index.n_tables != 1)}")
         k = index.n_tables
     config = index.config.searching_as(config) if config else index.config
-    bounded = _within_window(settings or PromptSettings(), model, max_new_tokens, note)
+    bounded = within_window(settings or PromptSettings(), model, max_new_tokens, note)
     asking = _Asking(index, model, k, config, bounded, max_new_tokens, note)
     return asking.answers(named, out, overwrite, show, progress or Silent())
 
@@ -207,8 +207,7 @@ class _Asking:
         query_id, prompt = self._under_way.pop(number)
         if isinstance(outcome, ModelError):
             return Unanswered(query_id, prompt.question, str(outcome))
-        cut = outcome.finish_reason in _CUT
-        answer = parse_answer(outcome.text, prompt, self._settings.answer_kind, cut=cut)
+        answer = parse_answer(outcome.text, prompt, self._settings.answer_kind, cut=was_cut(outcome))
         return Answered.of(query_id, prompt, answer, outcome, self._model.name)
 
     def _streamed(
@@ -271,10 +270,25 @@ def _numbered(questions: Sequence[str]) -> dict[str | int, str]:
     return {str(number): text for number, text in enumerate(questions, 1)}
 
 
-def _within_window(
+def was_cut(completion: Completion) -> bool:
+    """Whether a completion ends where its limit was, in the words of several servers."""
+    return completion.finish_reason in _CUT
+
+
+def within_window(
     settings: PromptSettings, model: LanguageModel, max_new_tokens: int, note: Callable[[str], None]
 ) -> PromptSettings:
-    """The settings with a budget that leaves room for the completion in the model's window."""
+    """The settings with a budget that leaves room for the completion in the model's window.
+
+    Args:
+        settings: The settings.
+        model: The model.
+        max_new_tokens: The most tokens of a completion.
+        note: Is told where the budget had to be made smaller.
+
+    Raises:
+        GTRError: The window has no room for a prompt at all.
+    """
     if model.window is None:
         return settings
     room = model.window - max_new_tokens

@@ -13,6 +13,7 @@ from gtr_gpu.cli import (
     add,
     ask,
     benchmark,
+    benchmark_answer,
     benchmark_run,
     common,
     demo,
@@ -31,10 +32,12 @@ app = typer.Typer(name="gtr", add_completion=False, context_settings={"help_opti
 for command in (index, search, prompt, ask, add, remove, rebuild, info, verify, doctor, demo):
     app.command(command.__name__.rpartition(".")[2])(command.run)
 benchmark.app.command("run")(benchmark_run.run)
+benchmark.app.command("answer")(benchmark_answer.run)
 app.add_typer(benchmark.app, name="benchmark")
 _KEPT = {
     "ask": "answers that came are kept, those of --out in its file, and the same command goes on from there",
     "benchmark build": "an earlier benchmark stays until the new one is complete, and the same command starts anew",
+    "benchmark answer": "what the model said is kept, and the same command goes on from there",
     "benchmark run": "finished runs and the encodings on disk are kept, and the same command goes on from there",
     "benchmark stats": "nothing was changed",
 }

@@ -14,24 +14,32 @@ from gtr_gpu.ops.kernels import sources
 
 # What an index is not made by: a change there leaves indexes valid.
 _SEARCH_ONLY = {"coarse.py", "fine.py", "flat.py", "index.py", "questions.py", "results.py", "demo.py"}
-_OUTSIDE = {"cli", "evaluation", "multitableqa"}
+_ANSWERING = ("prompts", "answers", "language_models")
+_OUTSIDE = {"cli", "evaluation", "multitableqa", *_ANSWERING}
 _HARNESS = (
     *("evaluation/methods/*.py", "evaluation/coarse_stage.py"),
     *("linearize.py", "features/semantic.py", "features/token_window.py"),
 )
+_SAID_BY = {".py", ".jinja", ".json", ".jsonl"}
+
+Kind = Literal["build", "search", "harness", "answers"]
 
 
 @cache
-def code_fingerprint(of: Literal["build", "search", "harness"]) -> str:
-    """A hash of the code that an index is built by, that searches of it depend on, or that methods are run by."""
+def code_fingerprint(of: Kind) -> str:
+    """A hash of code: what an index is built by, what searches depend on, what methods are run by, or what answers."""
     digest = hashlib.blake2b(digest_size=8)
     for path in _files(of):
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return digest.hexdigest()
 
 
-def _files(of: Literal["build", "search", "harness"]) -> Iterator[Path]:
+def _files(of: Kind) -> Iterator[Path]:
     root = Path(gtr_gpu.__file__).parent
+    if of == "answers":
+        for folder in _ANSWERING:
+            yield from sorted(path for path in (root / folder).rglob("*") if path.suffix in _SAID_BY)
+        return
     if of == "harness":
         for pattern in _HARNESS:
             yield from sorted(root.glob(pattern))

@@ -119,7 +119,7 @@ def run(
     """
     progress = progress or Silent()
     paths = tasks_in(folder)
-    _check_apart([folder, *filter(None, map(benchmark_of, paths))], {"results": out, "encodings": encodings or out})
+    check_apart([folder, *filter(None, map(benchmark_of, paths))], {"results": out, "encodings": encodings or out})
     with progress.stage("Comparing files with their checksums"):
         verify_tasks(paths)
     results = Results(out)
@@ -143,8 +143,16 @@ def run(
             gc.collect()
 
 
-def _check_apart(benchmarks: Sequence[Path], places: Mapping[str, Path]) -> None:
-    """Refuses to write into what is measured."""
+def check_apart(benchmarks: Sequence[Path], places: Mapping[str, Path]) -> None:
+    """Refuses to write into what is measured.
+
+    Args:
+        benchmarks: The folders that are measured.
+        places: What is written, and where to.
+
+    Raises:
+        GTRError: One of the places lies in one of the folders.
+    """
     for what, place in places.items():
         for folder in benchmarks:
             if place.resolve().is_relative_to(folder.resolve()):

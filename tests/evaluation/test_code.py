@@ -11,7 +11,7 @@ from gtr_gpu.ops import native
 from gtr_gpu.ops.kernels import sources
 
 PACKAGE = Path(gtr_gpu.__file__).parent
-KINDS = ("build", "search", "harness")
+KINDS = ("build", "search", "harness", "answers")
 
 
 @pytest.fixture
@@ -40,6 +40,9 @@ def copied(tmp_path, monkeypatch):
         ("gtr_gpu/evaluation/coarse_stage.py", ["harness"]),
         ("gtr_gpu/evaluation/report.py", []),
         ("gtr_gpu/cli/app.py", []),
+        ("gtr_gpu/prompts/settings.py", ["answers"]),
+        ("gtr_gpu/answers/answer.py", ["answers"]),
+        ("gtr_gpu/language_models/model.py", ["answers"]),
         ("gtr_gpu/linearize.py", ["build", "search", "harness"]),
         ("gtr_gpu/building.py", ["build", "search"]),
         ("gtr_gpu/flat.py", ["search"]),

@@ -1,0 +1,177 @@
+"""`gtr benchmark answer`: asks a language model a benchmark's questions, and scores what it answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from gtr_gpu.cli import common, model_options, prompt_options
+from gtr_gpu.cli.common import put
+from gtr_gpu.cli.progress import drawn
+from gtr_gpu.cli.prompt_options import DEFAULTS
+from gtr_gpu.cli.text import counted
+from gtr_gpu.errors import GTRError
+
+if TYPE_CHECKING:
+    from gtr_gpu.evaluation.answering.plan import VariantName
+
+
+def run(
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="A benchmark of `gtr benchmark build`, or one task of it.",
+            show_default=False,
+            parser=common.given_path,
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            metavar="RESULTS",
+            help="The folder of results; that of `gtr benchmark run` lends its indexes and encodings.",
+            show_default=False,
+            parser=common.given_path,
+        ),
+    ],
+    model: model_options.Model = None,
+    base_url: model_options.BaseUrl = None,
+    api_key_env: model_options.ApiKeyEnv = model_options.KEY_VARIABLE,
+    tokenizer: prompt_options.Tokenizer = None,
+    k: Annotated[
+        str, typer.Option("-k", metavar="K,K", help="Tables for each question; each number is a run of its own.")
+    ] = "10,20,50",
+    variants: Annotated[
+        str, typer.Option("--variants", metavar="all|a,b", help="Of full, no-relations and no-reasoning.")
+    ] = "all",
+    prompt_tokens: prompt_options.PromptTokens = DEFAULTS.prompt_tokens,
+    max_new_tokens: model_options.NewTokens = model_options.NEW_TOKENS,
+    table_format: prompt_options.Format = DEFAULTS.table_format,
+    examples: prompt_options.Examples = None,
+    few_shot: prompt_options.FewShot = 0,
+    templates: prompt_options.Templates = None,
+    split: Annotated[
+        Literal["tune", "report", "all"], typer.Option("--split", help="Whose questions are asked.")
+    ] = "report",
+    questions: Annotated[
+        Literal["built", "raw"], typer.Option("--questions", help="As they were built, or as released.")
+    ] = "built",
+    sample: Annotated[
+        int | None,
+        typer.Option("--sample", metavar="N", help="Ask only a seeded sample of N questions that have an answer."),
+    ] = None,
+    timeout: model_options.Timeout = model_options.TIMEOUT,
+    retries: model_options.Retries = model_options.RETRIES,
+    concurrency: model_options.Concurrency = model_options.CONCURRENCY,
+    encoder: Annotated[
+        str | None, typer.Option("--encoder", metavar="NAME", help="A Hugging Face encoder: a name or a folder.")
+    ] = None,
+    encodings: Annotated[
+        Path | None,
+        typer.Option(
+            "--encodings",
+            metavar="DIR",
+            help="The folder of encodings, which several RESULTS may share; by default one in RESULTS.",
+            parser=common.given_path,
+        ),
+    ] = None,
+    device: Annotated[common.Device, typer.Option("--device", help="Where tables are found.")] = "auto",
+    seed: Annotated[int, typer.Option("--seed", help="Seed of orders, samples and intervals.")] = 0,
+    quiet: common.Quiet = False,
+) -> None:
+    """Score a language model's answers, with the paper's ablations, each at several k.
+
+    What the model says is kept as it comes: the same command goes on where it was stopped, and asks nothing twice.
+    """
+    if encoder is not None and not encoder.strip():
+        raise GTRError("--encoder is empty; give a name on the hub or a folder, or leave it out for the default")
+    if not 0 <= seed < 2**32:
+        raise GTRError(f"--seed must be a whole number from 0 to 2^32 - 1, got {seed}")
+    for place, what in ((out, "results"), (encodings, "encodings")):
+        if place is not None and place.exists() and not place.is_dir():
+            raise GTRError(f"{place} is a file; give a folder for the {what}")
+    model_options.check_model(model, base_url, max_new_tokens)
+    model_options.check_key(api_key_env, base_url)
+    settings = prompt_options.prompt_settings(
+        prompt_tokens=prompt_tokens,
+        table_format=table_format,
+        answer_kind=DEFAULTS.answer_kind,
+        no_relations=False,
+        no_reasoning=False,
+        examples=examples,
+        few_shot=0,
+        templates=templates,
+    )
+    cuts, names = _cuts(k), _variants(variants)
+    _check_libraries()
+
+    from gtr_gpu.evaluation.answering.plan import AnswerPlan
+    from gtr_gpu.evaluation.answering.report import write_report
+    from gtr_gpu.evaluation.answering.runner import answer
+    from gtr_gpu.multitableqa.task import tasks_in
+
+    plan = AnswerPlan(cuts, names, settings, few_shot, max_new_tokens, split, questions, sample, seed)
+    tasks_in(folder)  # a mistyped folder is told before a model is loaded
+    n_runs, failed = 0, 0
+    with drawn(quiet) as progress:
+        with progress.stage("Loading the language model"):
+            named = model_options.open_model(
+                model=model,
+                base_url=base_url,
+                api_key_env=api_key_env,
+                tokenizer=tokenizer,
+                timeout=timeout,
+                retries=retries,
+                concurrency=concurrency,
+            )
+        for record in answer(folder, out, plan, named, encoder, device, progress, encodings):
+            n_runs += 1
+            failed += record["failed"]
+            if not quiet:
+                common.note(_line(record))
+        with progress.stage("Writing the report"):
+            paths = write_report(out, seed)
+    put(f"{counted(n_runs, 'run')} scored: {common.quoted(paths[0])}")
+    if failed:
+        asked = counted(failed, "question")
+        raise GTRError(f"{asked} failed and count as wrong (the report tells why); the same command asks them again")
+
+
+def _line(record: dict[str, Any]) -> str:
+    figures = ", ".join(f"{name} {100 * values[0]:.1f}" for name, values in record["metrics"].items())
+    failed = f", {record['failed']:,} failed" if record["failed"] else ""
+    return (
+        f"{record['task']}/{record['protocol']}, {record['variant']}, k = {record['k']}: {figures} "
+        f"({counted(record['asked_questions'], 'question')}{failed})"
+    )
+
+
+def _cuts(text: str) -> tuple[int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdecimal() for part in parts):
+        raise GTRError(f"-k must be whole numbers separated by commas, such as 10,20,50, got {text!r}")
+    return tuple(sorted({int(part) for part in parts}))
+
+
+def _variants(text: str) -> tuple[VariantName, ...]:
+    from gtr_gpu.evaluation.answering.plan import VARIANTS
+
+    asked = [part.strip() for part in text.split(",") if part.strip()]
+    for name in asked:
+        if name not in (*VARIANTS, "all"):
+            raise GTRError(f"there is no variant {name!r}; --variants takes all, or some of {', '.join(VARIANTS)}")
+    if not asked:
+        raise GTRError(f"--variants is empty; give all, or some of {', '.join(VARIANTS)}")
+    return tuple(name for name in VARIANTS if "all" in asked or name in asked)
+
+
+def _check_libraries() -> None:
+    """Says at once that a library of the harness is missing."""
+    from importlib.util import find_spec
+
+    if find_spec("scipy") is None:
+        raise GTRError('the harness needs scipy; `pip install "gtr-gpu[bench]"` brings it')
