@@ -4,16 +4,21 @@ import warnings
 from itertools import permutations
 
 import pytest
-from answer_cases import LABEL_CASES, TEXT_CASES
+from answer_cases import LABEL_CASES, TEXT_CASES, TextCase
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gtr_gpu.answers import parse_answer
 from gtr_gpu.errors import GTRError
 from gtr_gpu.evaluation.answering.denotation import denotation
 from gtr_gpu.evaluation.answering.exact_match import exact_match
 from gtr_gpu.evaluation.answering.label_accuracy import label_accuracy
+from gtr_gpu.evaluation.answering.measures import metrics_for, score
 from gtr_gpu.evaluation.answering.token_f1 import token_f1
 from gtr_gpu.evaluation.answering.values import Date, normalized, value_of
+from gtr_gpu.prompts import PromptSettings, build_prompt
+from gtr_gpu.prompts.tokens import EstimatedCounter
+from gtr_gpu.tables import Table
 
 WORDS = [
     "the",
@@ -192,3 +197,14 @@ def test_a_label_that_is_none():
         label_accuracy(("1", "maybe"), "True")
     assert label_accuracy(("1",), ("True",)) == 0
     assert label_accuracy(("0",), " FALSE ") == 1
+
+
+@pytest.mark.parametrize("case", [*TEXT_CASES, *LABEL_CASES], ids=lambda case: f"{case.gold} {case.answer}")
+def test_outputs_of_models_as_worked_by_hand(case):
+    """The forty cases once more, from what a model would write."""
+    items = (case.answer,) if isinstance(case.answer, str) else case.answer or ("NA",)
+    raw = "<reasoning>\n1. Table 1 has it.\n</reasoning>\n<answer>\n" + "\n".join(items) + "\n</answer>"
+    kind = "list" if isinstance(case, TextCase) else "verification"
+    expected = dict(zip(metrics_for(kind), case[3:], strict=True))
+    prompt = build_prompt("what?", [Table("t", "T", ["a"], [["b"]])], [], PromptSettings(), EstimatedCounter())
+    assert score(kind, case.gold, parse_answer(raw, prompt, kind).value) == pytest.approx(expected)
