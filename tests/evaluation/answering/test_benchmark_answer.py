@@ -71,6 +71,12 @@ def test_defaults_are_all_ablations(gtr, models, tmp_path):
     assert len(models[0][0].prompts) == 18 and group["runs"][0]["sampled"] is True
 
 
+def test_results_are_here_by_default(models, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["benchmark", "answer", "bench", "--model", "any", "-k", "2", "--sample", "1", "--quiet"]) == 0
+    assert capsys.readouterr().out == "3 runs scored: results/answers.md\n" and (tmp_path / "results").is_dir()
+
+
 def test_what_failed_is_told(gtr, models, monkeypatch, task):
     busy = FakeModel(lambda question: ModelError("the server was busy; run it again"))
     monkeypatch.setattr(model_options, "open_model", lambda **_: busy)
