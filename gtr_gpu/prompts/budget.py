@@ -14,7 +14,7 @@ from gtr_gpu.prompts.sheet import Sheet
 from gtr_gpu.prompts.tokens import TokenCounter
 
 # The room that tables may take for their names and one row each, before more rows are added; the last tables go whole.
-OPENING = 0.5
+OPENING = 0.4
 # What one table but the first may take of the room for its names, and for its first row, unless it has no shorter one.
 _NAMES, _ROW = 0.125, 0.25
 # What relations and descriptions may each take, where something has to be left out for them.
@@ -105,7 +105,7 @@ class Planner:
         numbers = [matcher.rows_to_read(table) for table in tables]
         matches = matcher.matches(tables, numbers)
         self._best: list[list[_Row]] = []
-        order: list[tuple[float, _Row]] = []
+        self._matched: list[tuple[_Row, float]] = []
         for place, sheet in enumerate(self._sheets):
             match = dict(zip(numbers[place], matches[place], strict=True))
             kept = _within(sheet, _ranked(match), most_tokens)
@@ -114,9 +114,12 @@ class Planner:
             costs = dict(zip(short, self._counter.count([f"{sheet.row(row)}\n" for row in short]), strict=True))
             rows = [_Row(place, row, costs.get(row, least)) for row, least in kept.items()]
             self._best.append(rows)
-            order += [(_worth(place, one, match[one.row]), one) for one in rows]
-        order.sort(key=lambda item: (-item[0], item[1].table, item[1].row))
-        self._order = [one for _, one in order]
+            self._matched += [(one, match[one.row]) for one in rows]
+        ranked = sorted(self._matched, key=lambda item: (-_worth(*item), item[0].table, item[0].row))
+        self._order = [one for one, _ in ranked]
+        self._order_within: list[list[_Row]] = [[] for _ in self._sheets]
+        for one in self._order:
+            self._order_within[one.table].append(one)
 
     def plan(self, room: int) -> Plan:
         """The best that fits into so many tokens by the sum of the parts; the very least where nothing does."""
@@ -130,7 +133,7 @@ class Planner:
             used += cost
         used += self._describe(opened, used, room)
         reserve = sum(self._relation_costs_of(len(opened), min(_ASIDE * room, room - used)))
-        used += self._fill(opened, range(len(opened)), room - reserve - used)
+        used += self._fill(opened, self._order, room - reserve - used)
         while len(opened) < len(self._sheets):
             place = len(opened)
             table, cost = self._open(place, room)
@@ -139,7 +142,7 @@ class Planner:
             opened.append(table)
             used += cost
             used += self._describe(opened, used, room)
-            used += self._fill(opened, range(place, place + 1), room - reserve - used)
+            used += self._fill(opened, self._order_within[place], room - reserve - used)
         whole = len(opened) == len(self._sheets) and all(map(self._is_whole, self._sheets, opened))
         relations = self._told(len(opened), room - used if whole else min(_ASIDE * room, room - used))
         complete = whole and len(relations) == len(self._relations)
@@ -198,11 +201,11 @@ class Planner:
                 spent += cost
         return spent - before
 
-    def _fill(self, tables: Sequence[TablePlan], places: range, room: float) -> int:
-        """Adds the rows that are worth most; their tokens."""
+    def _fill(self, tables: Sequence[TablePlan], order: Sequence[_Row], room: float) -> int:
+        """Adds the rows that are worth most to the tables that there are; their tokens."""
         used = 0
-        for one in self._order:
-            if one.table in places and used + one.cost <= room:
+        for one in order:
+            if one.table < len(tables) and used + one.cost <= room:
                 rows = tables[one.table].rows
                 if one.row not in rows:
                     rows[one.row] = None
@@ -231,10 +234,10 @@ def _ranked(match: Mapping[int, float]) -> list[int]:
     return sorted(match, key=lambda row: (-match[row], row))
 
 
-def _worth(place: int, row: _Row, match: float) -> float:
+def _worth(row: _Row, match: float) -> float:
     """What a row is worth for its length, by the logarithm."""
     first = FIRST if row.row < FIRST_ROWS else 0.0
-    return MATCH * match + first - RANK * math.log(place + 1) - LENGTH * math.log(row.cost + 1)
+    return MATCH * match + first - RANK * math.log(row.table + 1) - LENGTH * math.log(row.cost + 1)
 
 
 def _within(sheet: Sheet, ranked: Sequence[int], most_tokens: int) -> dict[int, int]:

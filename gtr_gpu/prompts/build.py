@@ -21,6 +21,7 @@ from gtr_gpu.tables.table import Table
 _TRIES, _REFINEMENTS = 8, 2
 # Room that isn't worth another try.
 _SLACK = 0.02
+_HASHES = ("#", "\uff03", "\ufe5f")
 
 
 def build_prompt(
@@ -137,11 +138,15 @@ class _Draft:
 
 
 def _example(example: Example) -> dict[str, str]:
-    """An example's texts; its lines stay lines, but none of them becomes a heading."""
+    """An example's texts; the lines of its reasoning stay lines, but none of them becomes a heading."""
     answer = [example.answer] if isinstance(example.answer, str) else example.answer
-    reasoning = (escaped(one_line(line)) for line in example.reasoning.splitlines())
     return {
         "question": escaped(one_line(example.question)),
-        "reasoning": "\n".join(f"\\{line}" if line.startswith("#") else line for line in reasoning if line),
-        "answer": "\n".join(escaped(one_line(item)) for item in answer),
+        "reasoning": _lines(example.reasoning.splitlines()),
+        "answer": _lines(answer),
     }
+
+
+def _lines(texts: Sequence[str]) -> str:
+    lines = filter(None, map(escaped, map(one_line, texts)))
+    return "\n".join(f"\\{line}" if line.startswith(_HASHES) else line for line in lines)

@@ -24,7 +24,7 @@ _HALVES = re.compile("[\ud800-\udfff]")
 # and <2de>. Wide forms count as well: some tokenizers fold them.
 _LESS = re.compile(r"[<\uff1c\ufe64](?!=?\s?[-+\u2212±~$€£]?\s?\.?[0-9][^\s<>\uff1c\uff1e\ufe64\ufe65]*(?:\s|\Z))")
 # [INST], [/INST], [SYSTEM_PROMPT], [gMASK]: names in brackets with two capitals; "[1]" and "[a]" are footnotes.
-_BRACKET = re.compile(r"[\[\uff3b](?=/?(\w{2,40})[\]\uff3d])", re.ASCII)
+_BRACKET = re.compile(r"[\[\ufe47\uff3b](?=[/\uff0f]?(\w{2,40})[\]\ufe48\uff3d])", re.ASCII)
 
 
 def one_line(text: str) -> str:

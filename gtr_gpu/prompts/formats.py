@@ -7,6 +7,7 @@ import html
 import io
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +18,7 @@ from gtr_gpu.prompts.settings import TableFormat
 _BEGINNING = re.compile(
     r"\s*(?:[#<>{}\[\]`~|&]|[-=_*]{3}|[-*+]\s|table\s*\d|\d+\s*[.)](?![0-9])|[^\W\d_]\w*(?:\s\w+)?\s*:)", re.IGNORECASE
 )
+_LOOKED_AT = 80
 
 
 @dataclass(frozen=True)
@@ -53,7 +55,9 @@ def _csv_row(cells: Sequence[str]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="").writerow(cells)
     line = buffer.getvalue()
-    if _BEGINNING.match(line):  # its first cell stands there without quotes, as it is
+    if _BEGINNING.match(
+        unicodedata.normalize("NFKC", line[:_LOOKED_AT])
+    ):  # its first cell stands there without quotes, as it is
         line = f'"{cells[0]}"{line[len(cells[0]) :]}'
     return line
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _OURS = Path(__file__).parent / "templates"
 _ENDING = ".jinja"
+_GAPS = re.compile(r"\n{3,}")
 _MAIN = f"prompt{_ENDING}"
 
 
@@ -36,7 +38,8 @@ def rendered(folder: Path | None, values: Mapping[str, object]) -> str:
     import jinja2
 
     try:
-        return _environment(folder).get_template(_MAIN).render(values)
+        # Whether a template ends in a line break depends on its last line, so there is room between all of them.
+        return _GAPS.sub("\n\n", _environment(folder).get_template(_MAIN).render(values).strip())
     except jinja2.TemplateSyntaxError as error:
         raise _broken(f"{error.filename or error.name}, line {error.lineno}", error.message or "") from None
     except jinja2.TemplateNotFound as error:

@@ -1,0 +1,102 @@
+"""Counts by tokenizers are the tokenizers' own; the estimate is above them on real tables, and not far."""
+
+import itertools
+import json
+import statistics
+
+import pytest
+import zstandard
+from prompts_words import Words
+
+from gtr_gpu.errors import GTRError
+from gtr_gpu.prompts import PromptSettings, build_prompt
+from gtr_gpu.prompts.settings import TABLE_FORMATS
+from gtr_gpu.prompts.tokens import EstimatedCounter, TokenizerCounter, load_tokenizer
+from gtr_gpu.tables.table import Table
+
+SETS = ("tabfact", "hybridqa", "wtq", "sqa", "tatqa")
+
+
+def test_a_chat_template_is_counted(smollm2):
+    tokenizer = smollm2._tokenizer
+    messages = [{"role": "user", "content": "How many?"}]
+    whole = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=True)
+    assert smollm2.prompt_tokens("How many?") == len(whole["input_ids"])
+    assert smollm2.count(["How many?", ""]) == [len(tokenizer("How many?", add_special_tokens=False)["input_ids"]), 0]
+    assert smollm2.count([]) == []
+    assert (smollm2.name, smollm2.exact) == ("smollm2", True)
+
+
+def test_without_a_chat_template_special_tokens_are_counted(minilm):
+    assert minilm.prompt_tokens("one two") == 4  # [CLS] one two [SEP]
+    assert minilm.count(["one two"]) == [2]
+    assert minilm.count(["one " * 5000]) == [5000]  # its window cuts nothing
+
+
+def test_a_chat_template_that_takes_no_user_is_told():
+    class Tokenizer:
+        chat_template = "x"
+
+        def apply_chat_template(self, messages, **options):
+            raise ValueError("no user here")
+
+    with pytest.raises(GTRError, match=r"the chat template of x can't be used \(no user here\)"):
+        TokenizerCounter(Tokenizer(), "x").prompt_tokens("text")
+
+
+def test_a_tokenizer_that_is_not_there_is_one_sentence(tmp_path):
+    for name in (tmp_path, tmp_path / "nowhere"):
+        with pytest.raises(GTRError) as caught:
+            load_tokenizer(name)
+        assert str(caught.value).startswith(f"the tokenizer '{name}' can't be had: ")
+        assert "\n" not in str(caught.value)
+
+
+def prompts(folder, table_format):
+    """Prompts of real tables, five of them each."""
+    for name in SETS:
+        with zstandard.open(folder / name / "tables.jsonl.zst", "rt", encoding="utf-8") as lines:
+            read = [json.loads(line) for line in itertools.islice(lines, 0, 250, 5)]
+        tables = [Table(one["table_id"], one["caption"], one["header"], one["rows"]) for one in read]
+        for start in range(0, len(tables), 5):
+            settings = PromptSettings(prompt_tokens=2500, table_format=table_format)
+            yield build_prompt("What is the largest?", tables[start : start + 5], [], settings, Words()).text
+
+
+@pytest.mark.parametrize("table_format", TABLE_FORMATS)
+def test_the_estimate_is_above_the_counts_and_not_far(shared_data, smollm2, minilm, table_format):
+    estimated = EstimatedCounter()
+    texts = list(prompts(shared_data, table_format))
+    estimates = [estimated.prompt_tokens(text) for text in texts]
+    larger = []
+    for text, estimate in zip(texts, estimates, strict=True):
+        count = max(counter.prompt_tokens(text) for counter in (smollm2, minilm))
+        assert estimate > count
+        larger.append(estimate / count)
+    assert statistics.median(larger) < 1.35
+
+
+OTHER_TEXTS = """\
+Население города составляет 1 234 567 человек
+東京都の人口は約千四百万人である
+ประชากรของกรุงเทพมหานคร
+여러 도시의 인구는 다음과 같다
+عدد سكان المدينة
+भारत की जनसंख्या
+Łódź – Kraków, Zürich, Straße
+😀🎉🏴
+2019-08-30 12:45:10.233
+$ 1,452.4 (23.5%)
+http://www.x-y.org/a_b?c=d&e=1
+Arnold Schwarzenegger of Thal, Styria"""
+
+
+@pytest.mark.parametrize("text", OTHER_TEXTS.splitlines())
+def test_the_estimate_is_above_the_counts_in_other_scripts(smollm2, minilm, text):
+    many = "\n".join([text] * 10)
+    assert EstimatedCounter().count([many])[0] >= max(counter.count([many])[0] for counter in (smollm2, minilm))
+
+
+def test_the_estimate_of_nothing():
+    assert EstimatedCounter().count(["", " ", "a"]) == [0, 0, 2]
+    assert EstimatedCounter().count([]) == []
