@@ -137,7 +137,8 @@ def run(
     put(f"{counted(n_runs, 'run')} scored: {common.quoted(paths[0])}")
     if failed:
         asked = counted(failed, "question")
-        raise GTRError(f"{asked} failed and count as wrong (the report tells why); the same command asks them again")
+        common.say(f"{asked} failed and count as wrong (the report tells why); the same command asks them again")
+        raise typer.Exit(1)
 
 
 def _line(record: dict[str, Any]) -> str:
