@@ -2,7 +2,12 @@
 
 import json
 import re
+import signal
+import subprocess
+import sys
+import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -312,3 +317,21 @@ def test_indexes_are_those_of_benchmark_run(task, tmp_path):
     before = (index / "manifest.json").stat().st_mtime_ns
     list(answer(tmp_path / "made", tmp_path / "out", TINY, FakeModel(oracle(task))))
     assert list(folder.iterdir()) == [index] and (index / "manifest.json").stat().st_mtime_ns == before
+
+
+@pytest.mark.slow
+def test_a_killed_process_loses_nothing_and_asks_nothing_twice(task, tmp_path):
+    """Killed at three moments; what was told just before a kill may be asked once more, and no other question."""
+    command = [sys.executable, Path(__file__).parents[2] / "scoring_process.py", tmp_path]
+    asked = tmp_path / "asked"
+    for least in (4, 15, 27):
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL) as process:
+            deadline = time.monotonic() + 60
+            while (len(asked.read_text().splitlines()) if asked.exists() else 0) < least:
+                assert process.poll() is None and time.monotonic() < deadline
+                time.sleep(0.005)
+            process.send_signal(signal.SIGKILL)
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["full 18 1.0", "no-relations 18 1.0"]
+    counts = Counter(asked.read_text().splitlines())
+    assert len(counts) == 36 and sum(counts.values()) <= 36 + 3
