@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from gtr_gpu.answers import Answered, Unanswered, ask, parse_answer
     from gtr_gpu.changes import ChangeReport
     from gtr_gpu.config import Config
     from gtr_gpu.errors import GTRError
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from gtr_gpu.tables import ReadReport, Table, read_sources
 
 __all__ = [
+    "Answered",
     "ChangeReport",
     "Config",
     "Edge",
@@ -23,10 +25,14 @@ __all__ = [
     "ReadReport",
     "SearchResult",
     "Table",
+    "Unanswered",
+    "ask",
+    "parse_answer",
     "read_sources",
 ]
 
 _HOMES = {
+    "Answered": "answers",
     "ChangeReport": "changes",
     "Config": "config",
     "Edge": "results",
@@ -35,6 +41,9 @@ _HOMES = {
     "ReadReport": "tables",
     "SearchResult": "results",
     "Table": "tables",
+    "Unanswered": "answers",
+    "ask": "answers",
+    "parse_answer": "answers",
     "read_sources": "tables",
 }
 

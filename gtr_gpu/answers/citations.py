@@ -79,8 +79,9 @@ class ShownCells:
         """The cells that an answer rests on, at most 20, those of the answer first.
 
         A cell counts whose whole text is the answer or an item of it, stands in quotes in the reasoning, or occurs
-        there word for word, if it is long enough not to do so by chance. Of cells of one text at most three count,
-        those whose rows hold the most other cells that count.
+        there word for word, if it is long enough not to do so by chance. Where no whole text is the answer, those
+        count that are a part of it, such as the number of `79 minutes`. Of cells of one text at most three count, those
+        whose rows hold the most other cells that count.
 
         Args:
             reasoning: The reasoning.
@@ -88,19 +89,26 @@ class ShownCells:
             tables: The numbers of the tables to look at; all where it is empty.
         """
         answers = {normalized(item) for item in items} - {""}
-        quotes = {normalized(quote) for match in _QUOTED.finditer(reasoning) for quote in match.groups() if quote} - {
-            ""
-        }
+        marked = (quote for match in _QUOTED.finditer(reasoning) for quote in match.groups() if quote)
+        quotes = {normalized(quote) for quote in marked} - {""}
         words = _WORD.findall(unicodedata.normalize("NFKC", reasoning))
         said, whole = set(words), f" {' '.join(words)} "
+        answer_words = _WORD.findall(unicodedata.normalize("NFKC", " ; ".join(items)))
+        parts, whole_answer = set(answer_words), f" {' '.join(answer_words)} "
         found: dict[str, list[CitedCell]] = {}
+        partly: dict[str, list[CitedCell]] = {}
         for number in tables or range(1, len(self._prompt.tables) + 1):
             shown = self._prompt.tables[number - 1]
             for row in shown.rows:
                 for column, cell in enumerate(shown.table.rows[row]):
                     text = normalized(cell)
-                    if text and (text in answers or text in quotes or _is_said(cell, said, whole)):
+                    if text and (text in answers or text in quotes or _is_said(cell, said, whole, 5)):
                         found.setdefault(text, []).append(CitedCell(number, row, column, cell))
+                    elif _is_said(cell, parts, whole_answer, 2):
+                        partly.setdefault(text, []).append(CitedCell(number, row, column, cell))
+        if not answers & found.keys():
+            found |= partly
+            answers |= partly.keys()
         return tuple(_few(found, answers))
 
     @cached_property
@@ -115,9 +123,9 @@ def normalized(text: str) -> str:
     return _GROUPED.sub("", folded).strip(" .\"'“”*`")
 
 
-def _is_said(cell: str, said: set[str], whole: str) -> bool:
-    """Whether a reasoning holds a cell word for word, and not by chance."""
-    if len(cell) < 5:
+def _is_said(cell: str, said: set[str], whole: str, least: int) -> bool:
+    """Whether a text holds a cell of at least so many characters word for word, and not by chance."""
+    if len(cell) < least:
         return False
     words = _WORD.findall(unicodedata.normalize("NFKC", cell))
     if not words or words[0] not in said:

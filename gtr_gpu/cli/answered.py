@@ -124,7 +124,8 @@ def _table(table: ReadTable) -> Text:
 
 
 def _usage(one: Answered) -> str:
-    read = "" if one.prompt_tokens is None else f"{one.prompt_tokens:,} tokens read"
+    given = f" of {counted(len(one.tables), 'table')}" if one.tables else ""
+    read = "" if one.prompt_tokens is None else f"{one.prompt_tokens:,} tokens read{given}"
     wrote = "" if one.completion_tokens is None else f"{one.completion_tokens:,} written"
     stopped = "stopped at its limit" if one.finish_reason in _CUT else ""
     left_out = f"{counted(one.left_out_tables, 'table')} had no room" if one.left_out_tables else ""

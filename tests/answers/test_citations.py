@@ -111,6 +111,13 @@ def test_items_of_a_list_each_have_their_cells():
     assert sorted(places(found)) == [(1, 2, 0), (2, 0, 0)]
 
 
+def test_parts_of_an_answer_that_is_no_cell():
+    assert places(cells("", "Mario Kart 7 and, in Norway, Oslo")) == [(1, 2, 0), (2, 0, 0), (2, 0, 1)]
+    table = Table("t", "", ["eruption", "wait"], [["3.6", "79"], ["1.8", "54"]])
+    assert places(cells("", "3.6 minutes, and 79 minutes", (table,))) == [(1, 0, 0), (1, 0, 1)]
+    assert places(cells("", "December 16, 2011")) == [(1, 1, 1)]
+
+
 def test_a_verification_has_no_cells_of_its_label():
     table = Table("t", "", ["won"], [["True"], ["False"]])
     assert cells("As said.", "True", (table,), kind="verification") == ()

@@ -5,6 +5,7 @@ import json
 import pytest
 from answer_fakes import FakeModel
 
+from gtr_gpu.answers.journal import Journal
 from gtr_gpu.answers.record import Answered, ReadTable, Unanswered, UsedCell
 from gtr_gpu.cli import answered, model_options
 from gtr_gpu.cli import ask as ask_command
@@ -231,6 +232,15 @@ def test_a_batch_goes_into_a_file_and_is_gone_on_with(gtr, fake, folder, model, 
     assert "holds answers of other settings (k: 2 there, 1 now); give another file, or overwrite it" in err
     assert ask(gtr, folder, "--queries", batch, "--out", out, "-k", 1, "--quiet", "--overwrite")[0] == 0
     assert len(model.asked) == 8
+
+
+def test_a_file_that_another_process_writes_to(gtr, fake, folder, model, batch, tmp_path):
+    with Journal(tmp_path / "a", {}):
+        status, shown, err = ask(gtr, folder, "--queries", batch, "--out", tmp_path / "a", "-k", 1, "--quiet")
+    assert (status, shown, model.asked) == (2, "", [])
+    assert (
+        err == f"gtr: another process writes answers to {tmp_path / 'a'}; wait until it is done, or give another file\n"
+    )
 
 
 def test_progress_of_a_batch_in_a_log(gtr, fake, folder, model, batch, tmp_path):
