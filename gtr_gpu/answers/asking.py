@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from gtr_gpu.answers.answer import Answer
 from gtr_gpu.answers.journal import Journal
 from gtr_gpu.answers.parse import parse_answer
-from gtr_gpu.answers.record import Answered, Unanswered
+from gtr_gpu.answers.record import CUT, Answered, Unanswered
 from gtr_gpu.config import KNOBS, Config
 from gtr_gpu.errors import GTRError
 from gtr_gpu.language_models.model import Completion, LanguageModel, ModelError
@@ -34,7 +34,6 @@ NO_TABLES = "no tables"
 
 # Questions that are searched for at a time: few, so that the first prompt is soon there.
 _BATCH = 32
-_CUT = ("length", "max_tokens", "model_length")
 
 logger = logging.getLogger(__name__)
 
@@ -272,7 +271,7 @@ def _numbered(questions: Sequence[str]) -> dict[str | int, str]:
 
 def was_cut(completion: Completion) -> bool:
     """Whether a completion ends where its limit was, in the words of several servers."""
-    return completion.finish_reason in _CUT
+    return completion.finish_reason in CUT
 
 
 def within_window(

@@ -13,7 +13,7 @@ from gtr_gpu.prompts.prompt import Prompt
 MOST_CELLS = 20
 MOST_OF_A_TEXT = 3
 
-_GAP = r"[\s*_#:(\[-]{0,4}"
+_GAP = r"(?:[ \t\xa0*_#(\[-]{0,4}|\s)"
 _FIRST = rf"\b(table(s?)){_GAP}(?:(?:no|nr|number|num)\b[.\s#]{{0,3}})?(\d{{1,9}})(?![\d.]\d|\d)"
 _CITED = re.compile(_FIRST, re.IGNORECASE)
 _NEXT = re.compile(

@@ -11,6 +11,8 @@ from gtr_gpu.language_models.model import Completion
 from gtr_gpu.prompts.prompt import Prompt
 
 Value = str | tuple[str, ...]
+CUT = ("length", "max_tokens", "model_length")
+"""What servers call it where a model stopped at its limit of tokens."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,11 @@ class Answered:
     seconds: float
     raw: str
     earlier: bool = False
+
+    @property
+    def was_cut(self) -> bool:
+        """Whether the model stopped at its limit of tokens."""
+        return self.finish_reason in CUT
 
     @classmethod
     def of(cls, query_id: str | int, prompt: Prompt, answer: Answer, completion: Completion, model: str) -> Answered:

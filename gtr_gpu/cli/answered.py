@@ -16,7 +16,6 @@ from gtr_gpu.cli.progress import duration
 from gtr_gpu.cli.text import counted, visible
 from gtr_gpu.cli.view import View
 
-_CUT = ("length", "max_tokens", "model_length")
 _INDENT = (0, 0, 0, 2)
 _TAG = re.compile(
     r"<\s{0,3}([/\\]?)\s{0,3}(?:final[\s_-]?)?(answer|reasoning|think(?:ing)?)\b[^<>\n]{0,40}>", re.IGNORECASE
@@ -30,7 +29,7 @@ def why_nothing(one: Answered, most_tokens: int) -> str:
     """Why a model's output gives no answer, in words."""
     if not one.tables:
         return "no table was found"
-    if one.finish_reason in _CUT:
+    if one.was_cut:
         return f"the model wrote {most_tokens:,} tokens without coming to one; --max-new-tokens allows more"
     if not one.raw.strip():
         return "the model wrote nothing"
@@ -127,7 +126,7 @@ def _usage(one: Answered) -> str:
     given = f" of {counted(len(one.tables), 'table')}" if one.tables else ""
     read = "" if one.prompt_tokens is None else f"{one.prompt_tokens:,} tokens read{given}"
     wrote = "" if one.completion_tokens is None else f"{one.completion_tokens:,} written"
-    stopped = "stopped at its limit" if one.finish_reason in _CUT else ""
+    stopped = "stopped at its limit" if one.was_cut else ""
     left_out = f"{counted(one.left_out_tables, 'table')} had no room" if one.left_out_tables else ""
     return ", ".join(filter(None, (visible(one.model), read, wrote, duration(one.seconds), stopped, left_out)))
 

@@ -45,6 +45,7 @@ from gtr_gpu.tables import Table
         ("in the table, 3 rows", ()),
         ("Table 2011 and Table 12345678901", ()),
         ("Table\n2", (2,)),
+        ("The most relevant tables:\n- 2. Determine the tables:\n- 3. Determine", ()),
     ],
 )
 def test_tables_that_are_cited(text, known):
