@@ -13,7 +13,14 @@ from gtr_gpu.prompts.prompt import Prompt
 from gtr_gpu.prompts.settings import AnswerKind
 
 _SPECIAL = re.compile(r"<\|[\w ▁]{1,40}\|>|</?s>|<(?:end_of_turn|eos|pad)>")
-_THOUGHT = re.compile(r"[<◁]\s{0,3}([/\\]?)\s{0,3}(?:think|thinking|thought|thoughts)\s{0,3}[>▷]", re.IGNORECASE)
+_THOUGHT = re.compile(
+    r"[<◁\[]\s{0,3}([/\\]?)\s{0,3}(?:seed:)?(?:think|thinking|thought|thoughts)\s{0,3}[>▷\]]", re.IGNORECASE
+)
+# Tokens that begin and end a thought, where a server passes them on.
+_BEGIN_OF_THOUGHT = re.compile(
+    r"<\|channel\|>(?:analysis|commentary)[^<]{0,40}<\|message\|>|<\|(?:START_THINKING|begin_of_thought)\|>"
+)
+_END_OF_THOUGHT = re.compile(r"<\|channel\|>final<\|message\|>|<\|(?:END_THINKING|end_of_thought)\|>")
 _TAG = re.compile(
     r"<\s{0,3}([/\\]?)\s{0,3}(?:(?:final|short)[\s_-]?)?(answers?|reasonings?|rationale)\b[^<>\n]{0,80}>", re.IGNORECASE
 )
@@ -71,7 +78,8 @@ def take_apart(raw: str, prompt: Prompt, kind: AnswerKind, cut: bool) -> Output:
         kind: What was asked for.
         cut: Whether the output ends at its limit, so that its last line may be half a one.
     """
-    text = _SPECIAL.sub("\n", raw.replace("\r\n", "\n"))
+    text = _END_OF_THOUGHT.sub("</think>", _BEGIN_OF_THOUGHT.sub("<think>", raw.replace("\r\n", "\n")))
+    text = _SPECIAL.sub("\n", text)
     echo = prompt.text.strip()
     if echo and echo in text:
         text = text.replace(echo, "\n")

@@ -52,7 +52,11 @@ _FALSE = (
     "untrue|invalid|disproved|disproven"
 )
 _LABEL = re.compile(rf"\b(not |n't |never )?(?:\w+ )?(?:({_TRUE})|({_FALSE}))\b")
-_EITHER = re.compile(r"\b(?:part(?:ial)?ly|mostly|half|not enough|nei|uncertain|unverifiable|unclear)\b")
+_NOT = re.compile(r"n't\b")
+_EITHER = re.compile(
+    r"\b(?:part(?:ial)?ly|mostly|half|not enough|nei|uncertain|unverifiable|unclear|neither|"
+    r"cannot|can't|can not|could not|couldn't)\b"
+)
 _LONGEST_LABEL = 300
 
 
@@ -118,7 +122,7 @@ def label_of(text: str) -> str | None:
         return "True" if plain == "1" else "False"
     if len(plain) > _LONGEST_LABEL or _EITHER.search(plain):
         return None
-    plain = plain.replace("isn't", "is not").replace("doesn't", "does not")
+    plain = _NOT.sub(" not", plain)
     found = [bool(match.group(2)) != bool(match.group(1)) for match in _LABEL.finditer(plain)]
     first = re.match(rf"(?:({_TRUE})|{_FALSE})(?=[.,;:!\n]|$)", plain)
     if first:

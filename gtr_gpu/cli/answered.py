@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from rich.padding import Padding
 from rich.table import Table as Grid
@@ -124,7 +124,7 @@ def _table(table: ReadTable) -> Text:
 
 def _usage(one: Answered) -> str:
     given = f" of {counted(len(one.tables), 'table')}" if one.tables else ""
-    read = "" if one.prompt_tokens is None else f"{one.prompt_tokens:,} tokens read{given}"
+    read = "" if one.prompt_tokens is None else f"{one.prompt_tokens:,} tokens{given} read"
     wrote = "" if one.completion_tokens is None else f"{one.completion_tokens:,} written"
     stopped = "stopped at its limit" if one.was_cut else ""
     left_out = f"{counted(one.left_out_tables, 'table')} had no room" if one.left_out_tables else ""
@@ -136,10 +136,12 @@ class Streamed:
 
     Args:
         view: The terminal.
+        first: Is called before the first piece is shown.
     """
 
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: View, first: Callable[[], None] = lambda: None) -> None:
         self._view = view
+        self._first = first
         self._held = ""
         self._in_answer = False
         self._begun = False
@@ -178,5 +180,7 @@ class Streamed:
         shown = text.rstrip()
         self._blanks = text[len(shown) :]
         if shown:
+            if not self._begun:
+                self._first()
             self._begun = True
             self._view.part(Text("\n".join(visible(line) for line in unescaped(shown).split("\n")), style="dim"))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 from rich.text import Text
 
 from gtr_gpu.answers.record import Answered, Unanswered
@@ -105,7 +106,7 @@ def run(
 
     display = _Display(wanted, out, as_json, max_new_tokens)
     try:
-        with GTRIndex.load(folder) as index, display.progress(quiet) as progress:
+        with display, GTRIndex.load(folder) as index, display.progress(quiet) as progress:
             named = model_options.open_model(
                 model=model,
                 base_url=base_url,
@@ -197,7 +198,22 @@ class _Display:
         self._view = View(_WIDEST)
         self._on_terminal = _is_terminal() and not as_json and out is None
         self.tally = _Tally(len(wanted))
-        self.streamed = answered.Streamed(self._view) if self._on_terminal and len(wanted) == 1 else None
+        self._waiting = Console(stderr=True, markup=False, highlight=False).status("searching and reading …")
+        self.streamed: answered.Streamed | None = None
+        if self._on_terminal and len(wanted) == 1:
+            self.streamed = answered.Streamed(self._view, self._waiting.stop)
+
+    def __enter__(self) -> _Display:
+        if self.streamed:
+            self._view.show(Text(visible(self._wanted[0].text), style="bold"))
+            if sys.stderr.isatty():
+                self._waiting.start()
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self._waiting.stop()
+        if self.streamed:
+            self.streamed.end()
 
     def progress(self, quiet: bool) -> AbstractContextManager[Progress | None]:
         """Where the batch reports: nowhere where its answers are shown on the same terminal."""
@@ -205,19 +221,14 @@ class _Display:
 
     def show_all(self, asking: Iterable[Answered | Unanswered]) -> None:
         """Shows each as it comes."""
-        if self.streamed:
-            self._view.show(Text(visible(self._wanted[0].text), style="bold"))
-        try:
-            for one in asking:
-                if self.streamed:
-                    self.streamed.end()
-                self.tally.take(one)
-                if self._out is None:
-                    self._show(one)
-                    sys.stdout.flush()
-        finally:
+        for one in asking:
+            self._waiting.stop()
             if self.streamed:
                 self.streamed.end()
+            self.tally.take(one)
+            if self._out is None:
+                self._show(one)
+                sys.stdout.flush()
 
     def _show(self, one: Answered | Unanswered) -> None:
         if self._as_json:
@@ -236,7 +247,8 @@ class _Display:
             common.put_json({**tally.to_json(), "out": str(out)})
         elif out is not None:
             done = tally.earlier + tally.answered
-            put(f"{'answered':<12} {done:,} of {counted(tally.questions, 'question')}, {tally.answered:,} of them now")
+            now = f", {tally.answered:,} of them now" if tally.earlier else ""
+            put(f"{'answered':<12} {done:,} of {counted(tally.questions, 'question')}{now}")
             if tally.without_answer:
                 put(f"{'no answer':<12} {tally.without_answer:,} of these: the model gave none")
             put(f"{'file':<12} {visible(str(out))}")

@@ -21,7 +21,8 @@ Model = Annotated[
     typer.Option(
         "--model",
         metavar="NAME|DIR",
-        help="A server's model, with --base-url; else a local one: a folder, a GGUF file or a name on the hub.",
+        help="A server's model, with --base-url; else one here: a folder, a GGUF file or a name on the hub. By default "
+        "the only one of the server, or the small one of a package.",
     ),
 ]
 BaseUrl = Annotated[
@@ -52,12 +53,8 @@ def check_model(model: str | None, base_url: str | None, max_new_tokens: int) ->
     """Checks what can be without loading anything.
 
     Raises:
-        GTRError: No model is named, or a number is out of its range.
+        GTRError: A name is empty, or a number is out of its range.
     """
-    if model is None and base_url is None:
-        raise GTRError(
-            "there is no model to ask; name a server's with --base-url URL, or a local one with --model NAME|DIR"
-        )
     for option, value in (("--model", model), ("--base-url", base_url)):
         if value is not None and not value.strip():
             raise GTRError(f"{option} is empty; give one, or leave the option out")
