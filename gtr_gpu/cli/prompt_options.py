@@ -109,14 +109,13 @@ def left_out(prompt: Prompt) -> str:
     """What a prompt has no room for, in words; empty where everything is in it."""
     n_tables = len(prompt.tables) + prompt.left_out_tables
     rows = sum(shown.left_out_rows for shown in prompt.tables)
+    columns = sum(shown.left_out_columns for shown in prompt.tables)
     cells = sum(shown.cut_cells for shown in prompt.tables)
+    of_others = " of the others" if prompt.left_out_tables else ""
     parts = [
         f"{prompt.left_out_tables} of {counted(n_tables, 'table')}" if prompt.left_out_tables else "",
-        f"{counted(rows, 'row')} of the others"
-        if rows and prompt.left_out_tables
-        else counted(rows, "row")
-        if rows
-        else "",
+        f"{counted(rows, 'row')}{of_others}" if rows else "",
+        counted(columns, "column") if columns else "",
         f"parts of {counted(cells, 'cell')}" if cells else "",
     ]
     return ", ".join(filter(None, parts))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from gtr_gpu.prompts.prompt import PromptRelation
 from gtr_gpu.prompts.relations import relation_line
-from gtr_gpu.prompts.row_match import RowMatcher
+from gtr_gpu.prompts.row_match import Matcher
 from gtr_gpu.prompts.sheet import Sheet
 from gtr_gpu.prompts.tokens import TokenCounter
 
@@ -72,7 +72,7 @@ class Planner:
 
     def __init__(
         self,
-        question: str,
+        matcher: Matcher,
         sheets: Sequence[Sheet],
         relations: Sequence[PromptRelation],
         counter: TokenCounter,
@@ -81,7 +81,7 @@ class Planner:
         """Reads and counts the tables.
 
         Args:
-            question: The question.
+            matcher: Matches them with the question.
             sheets: The tables, best first.
             relations: The relations that may be told, strongest first.
             counter: Counts tokens.
@@ -96,11 +96,10 @@ class Planner:
         self._heads = counter.count([sheet.skeleton(None) for sheet in sheets])
         described = counter.count([f" - {sheet.description}" for sheet in sheets])
         self._descriptions = [cost if sheet.description else 0 for cost, sheet in zip(described, sheets, strict=True)]
-        self._read(question, max(most_tokens, 1))
+        self._read(matcher, max(most_tokens, 1))
 
-    def _read(self, question: str, most_tokens: int) -> None:
+    def _read(self, matcher: Matcher, most_tokens: int) -> None:
         """Finds the rows that may be shown, and their order."""
-        matcher = RowMatcher(question)
         tables = [sheet.table for sheet in self._sheets]
         numbers = [matcher.rows_to_read(table) for table in tables]
         matches = matcher.matches(tables, numbers)
@@ -248,10 +247,10 @@ def _within(sheet: Sheet, ranked: Sequence[int], most_tokens: int) -> dict[int, 
     """
     kept: dict[int, int] = {}
     total = 0
-    n_columns = len(sheet.table.header)
     for row in ranked:
-        length = sum(map(len, sheet.table.rows[row]))
-        kept[row] = least = max(n_columns, int(length * _TOKENS_A_CHARACTER))
+        cells = sheet.table.rows[row]
+        length = sum(len(cells[column]) for column in sheet.columns)
+        kept[row] = least = max(len(sheet.columns), int(length * _TOKENS_A_CHARACTER))
         if least <= most_tokens:
             total += least
             if total > most_tokens:

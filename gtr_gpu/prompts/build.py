@@ -11,7 +11,7 @@ from gtr_gpu.prompts.formats import WRITERS
 from gtr_gpu.prompts.prompt import Prompt, PromptRelation, PromptTable
 from gtr_gpu.prompts.relations import relation_line
 from gtr_gpu.prompts.rendering import rendered
-from gtr_gpu.prompts.row_match import rising
+from gtr_gpu.prompts.row_match import Matcher
 from gtr_gpu.prompts.settings import Example, PromptSettings
 from gtr_gpu.prompts.sheet import Sheet
 from gtr_gpu.prompts.tokens import TokenCounter
@@ -21,6 +21,9 @@ from gtr_gpu.tables.table import Table
 _TRIES, _REFINEMENTS = 8, 2
 # Room that isn't worth another try.
 _SLACK = 0.02
+# Tokens of room for a column of the first table and of later ones; tables with more columns show some of them.
+_COLUMN, _LATER_COLUMN = 16, 48
+_FEWEST_COLUMNS = 8
 _HASHES = ("#", "\uff03", "\ufe5f")
 
 
@@ -49,26 +52,40 @@ def build_prompt(
     """
     if not question.strip():
         raise GTRError(f"the question must hold at least one word, got {question!r}")
-    writer = WRITERS[settings.table_format]
-    sheets = [Sheet(number, table, writer) for number, table in enumerate(tables, 1)]
     told = [one for one in relations if one.target <= len(tables)] if settings.relations else []
     told = told[: settings.max_relations]
-    draft = _Draft(question, sheets, settings, counter)
+    draft = _Draft(question, settings, counter)
     _, frame = draft.of(Plan([], []))
-    planner = Planner(question, sheets, told, counter, settings.prompt_tokens - frame)
+    room = settings.prompt_tokens - frame
+    matcher = Matcher(question)
+    draft.sheets = [_sheet(number, table, matcher, room, settings) for number, table in enumerate(tables, 1)]
+    planner = Planner(matcher, draft.sheets, told, counter, room)
     plan, text, n_tokens = _fitted(draft, planner, settings.prompt_tokens, frame)
     return Prompt(
         question=question,
         text=text,
         tables=tuple(
-            PromptTable(sheet.number, sheet.table, rising(shown.rows), sheet.cut_cells(shown.limit, shown.rows))
-            for sheet, shown in zip(sheets, plan.tables, strict=False)
+            PromptTable(
+                sheet.number,
+                sheet.table,
+                tuple(sorted(shown.rows)),
+                sheet.cut_cells(shown.limit, shown.rows),
+                len(sheet.table.header) - len(sheet.columns),
+            )
+            for sheet, shown in zip(draft.sheets, plan.tables, strict=False)
         ),
         relations=tuple(plan.relations),
         left_out_tables=len(tables) - len(plan.tables),
         n_tokens=n_tokens,
         counted_by=counter.name,
     )
+
+
+def _sheet(number: int, table: Table, matcher: Matcher, room: int, settings: PromptSettings) -> Sheet:
+    """A table, of whose columns so many are shown that their names leave room for rows and for other tables."""
+    most = max(_FEWEST_COLUMNS, room // (_COLUMN if number == 1 else _LATER_COLUMN))
+    columns = matcher.columns_to_show(table.header, most)
+    return Sheet(number, table, WRITERS[settings.table_format], columns)
 
 
 def _fitted(draft: _Draft, planner: Planner, budget: int, frame: int) -> tuple[Plan, str, int]:
@@ -101,10 +118,14 @@ def _fitted(draft: _Draft, planner: Planner, budget: int, frame: int) -> tuple[P
 
 
 class _Draft:
-    """Writes and counts the prompts of one question."""
+    """Writes and counts the prompts of one question.
 
-    def __init__(self, question: str, sheets: Sequence[Sheet], settings: PromptSettings, counter: TokenCounter) -> None:
-        self._sheets = sheets
+    Attributes:
+        sheets: The tables that plans are about.
+    """
+
+    def __init__(self, question: str, settings: PromptSettings, counter: TokenCounter) -> None:
+        self.sheets: list[Sheet] = []
         self._settings = settings
         self._counter = counter
         self._fixed: dict[str, object] = {
@@ -124,13 +145,14 @@ class _Draft:
                 "rows": sheet.table.n_rows,
                 "rows_shown": len(shown.rows),
                 "columns": len(sheet.table.header),
+                "columns_shown": len(sheet.columns),
                 "body": sheet.body(shown.limit, shown.rows),
             }
-            for sheet, shown in zip(self._sheets, plan.tables, strict=False)
+            for sheet, shown in zip(self.sheets, plan.tables, strict=False)
         ]
         changing: Mapping[str, object] = {
             "tables": tables,
-            "left_out_tables": len(self._sheets) - len(tables),
+            "left_out_tables": len(self.sheets) - len(tables),
             "relations": [one._asdict() | {"line": relation_line(one)} for one in plan.relations],
         }
         text = rendered(self._settings.templates, {**self._fixed, **changing})

@@ -34,13 +34,15 @@ class PromptTable:
         number: Its number in the prompt, from 1, which is its rank.
         table: The whole table.
         rows: The numbers of its rows that are shown, rising, from 0.
-        cut_cells: How many of its cells are shown in part only.
+        cut_cells: How many of its cells and column names are shown in part only.
+        left_out_columns: How many of its columns are not shown, of a table of very many.
     """
 
     number: int
     table: Table
     rows: tuple[int, ...]
     cut_cells: int = 0
+    left_out_columns: int = 0
 
     @property
     def left_out_rows(self) -> int:
@@ -83,6 +85,7 @@ class Prompt:
                     "rows_shown": len(shown.rows),
                     "rows": shown.table.n_rows,
                     "cut_cells": shown.cut_cells,
+                    "left_out_columns": shown.left_out_columns,
                 }
                 for shown in self.tables
             ],

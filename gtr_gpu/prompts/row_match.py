@@ -1,11 +1,11 @@
-"""How well rows match a question: words in common, rare ones more, and cells that it says word for word."""
+"""How well rows and columns match a question: words in common, rare ones more, and cells that it says word for word."""
 
 from __future__ import annotations
 
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from gtr_gpu.features.heuristic import stop_words_of
@@ -17,15 +17,17 @@ from gtr_gpu.tables.table import Table
 _MOST_ROWS = 2000
 # Characters of a cell that are read: words further on say little about the row.
 _READ = 1000
+# Cells of a row that are read.
+_READ_CELLS = 500
 # Longer ones are texts, which no question says in full.
 _LONGEST_PHRASE = 8
-# First rows of a long table that are looked at in any case.
+# First rows of a long table, and columns of a wide one, that are looked at in any case.
 _FIRST = 3
 _ENGLISH = "auto"
 
 
-class RowMatcher:
-    """Matches rows with one question.
+class Matcher:
+    """Matches tables with one question.
 
     Attributes:
         words: The stems of the question that are looked for: its content words, or all of them where it has no other.
@@ -47,6 +49,19 @@ class RowMatcher:
             return list(range(len(table.rows)))
         best = heapq.nsmallest(_MOST_ROWS, ((-self._glance(row), number) for number, row in enumerate(table.rows)))
         return sorted({number for _, number in best} | set(range(_FIRST)))
+
+    def columns_to_show(self, header: Sequence[str], most: int) -> list[int]:
+        """The numbers of the columns to show, rising: all of them, or the first ones and those that the question names.
+
+        Args:
+            header: The column names.
+            most: The most columns to show, at least as many as are looked at in any case.
+        """
+        if len(header) <= most:
+            return list(range(len(header)))
+        named = [number for number, name in enumerate(header) if self.words & set(self._stem(terms(name[:_READ])))]
+        order = dict.fromkeys([*range(_FIRST), *named, *range(len(header))])
+        return sorted(list(order)[:most])
 
     def _glance(self, row: Sequence[str]) -> int:
         text = "\n".join(row).lower()
@@ -75,7 +90,7 @@ class RowMatcher:
 
     def _found(self, row: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
         """The question's words in a row, and those of them in cells that it says as a whole."""
-        cells = [cell[:_READ] for cell in row]
+        cells = [cell[:_READ] for cell in row[:_READ_CELLS]]
         words = self.words.intersection(self._stem(terms(" \n ".join(cells), "keep")))
         if not words:
             return words, words
@@ -94,8 +109,3 @@ def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 def _beginning(word: str) -> str:
     return word if word.isdecimal() or len(word) <= 4 else word[:-1]
-
-
-def rising(numbers: Iterable[int]) -> tuple[int, ...]:
-    """Distinct numbers in order."""
-    return tuple(sorted(set(numbers)))

@@ -20,15 +20,17 @@ class Sheet:
     Attributes:
         number: Its number in the prompt, from 1.
         table: The table.
+        columns: The numbers of the columns that are shown, rising.
         description: Its description, shortened; empty where it says no more than the caption.
     """
 
-    def __init__(self, number: int, table: Table, writer: Writer) -> None:
+    def __init__(self, number: int, table: Table, writer: Writer, columns: Sequence[int]) -> None:
         self.number = number
         self.table = table
+        self.columns = columns
         self._writer = writer
         self._caption = one_line(table.caption)
-        self._names = [one_line(name) for name in table.header]
+        self._names = [one_line(table.header[column]) for column in columns]
         description = one_line(table.description)
         self.description = escaped(shortened(description, _LONGEST_DESCRIPTION))
         if description.casefold() == self._caption.casefold():
@@ -78,7 +80,8 @@ class Sheet:
     def _row(self, number: int) -> list[str]:
         cells = self._cells.get(number)
         if cells is None:
-            cells = self._cells[number] = [one_line(cell) for cell in self.table.rows[number]]
+            row = self.table.rows[number]
+            cells = self._cells[number] = [one_line(row[column]) for column in self.columns]
         return cells
 
 

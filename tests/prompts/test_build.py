@@ -180,6 +180,17 @@ def test_names_that_are_too_long_are_cut():
     assert built.tables[0].cut_cells == 24
 
 
+def test_of_very_many_columns_some_are_shown():
+    header = [f"gene {column}" for column in range(3000)]
+    header[1234] = "mario kart advance"
+    table = Table("t", "c", header, [[f"v{column}" for column in range(3000)]] * 3)
+    built = prompt(tables=[GAMES, table], prompt_tokens=700)
+    assert [shown.left_out_columns for shown in built.tables] == [0, 2990]
+    assert "Table 2: c (10 of 3000 columns shown)\n| gene 0 | gene 1 | gene 2 | " in built.text
+    assert "gene 8 | mario kart advance |" in built.text and "| v8 | v1234 |" in built.text
+    assert prompt(tables=[table], prompt_tokens=700).tables[0].left_out_columns == 2968
+
+
 def test_a_budget_that_is_too_small_says_what_it_takes():
     with pytest.raises(GTRError, match=r"prompt_tokens must be at least \d+ for this question") as caught:
         prompt(prompt_tokens=100)
