@@ -87,7 +87,8 @@ def find_untagged(text: str, kind: AnswerKind, cut: bool, bare: bool) -> str | N
         return _END_OF_SENTENCE.split(sentence.group(1))[0].strip(_MARKS).removesuffix(".").rstrip("*_")
     if kind == "verification":
         return _verdict(lines)
-    return _bare([line for line in lines if line], kind) if bare else None
+    # A bare line or list whose end the model did not come to is whatever it was about to say.
+    return _bare([line for line in lines if line], kind) if bare and not cut else None
 
 
 def _after_sign(lines: list[str]) -> str | None:
@@ -121,12 +122,21 @@ def _verdict(lines: list[str]) -> str | None:
     return statement.group() if statement and len(lines[-1]) <= 3 * _LONGEST else None
 
 
+def _are_items(lines: list[str]) -> bool:
+    """Whether lines are the items of a list, and not the steps of a reasoning: all marked or none, and no sentences."""
+    marked = [bool(_BULLET.match(line)) for line in lines]
+    items = [_BULLET.sub("", line, count=1) for line in lines]
+    return len(set(marked)) == 1 and not any(
+        len(item) > _LONGEST or item.endswith((":", "?")) or _TALK.match(item) or (item[-1:] == "." and " " in item)
+        for item in items
+    )
+
+
 def _bare(lines: list[str], kind: AnswerKind) -> str | None:
-    if kind == "list" and (len(lines) > 1 or lines[0].startswith("[")):
-        items = [_BULLET.sub("", line, count=1) for line in lines]
-        marked = all(_BULLET.match(line) for line in lines) or lines[0].startswith("[")
-        short = all(len(item) <= _LONGEST and not (item.endswith(".") and len(item.split()) > 3) for item in items)
-        return "\n".join(lines) if marked and (short or lines[0].startswith("[")) else None
+    if kind == "list" and lines[0].startswith("["):
+        return "\n".join(lines)
+    if kind == "list" and len(lines) > 1:
+        return "\n".join(lines) if _are_items(lines) else None
     if len(lines) > 1 and not _EXPLANATION.match(lines[1].strip(_MARKS)):
         return None
     line = lines[0]

@@ -303,7 +303,31 @@ def test_lists(text, expected):
     assert value(f"<answer>{text}</answer>", "list") == expected
 
 
+# What SmolLM2-135M-Instruct, the small model of a package, writes for real prompts, at the limit and without one.
+FIRST_STEP = "1. Identify the most relevant tables from the provided table set:\n"
+SMALL_MODEL = {
+    "a step and items": FIRST_STEP + "1. Egypt\n2. China\n3. Russia",
+    "a step and bullets": FIRST_STEP + "- 1962: Egypt\n- 1966: China",
+    "steps in steps": FIRST_STEP + "- 2. Determine the most relevant tables:\n- 2.1. 2.1. 2.2. 2.3.",
+    "a loop": FIRST_STEP + "- Torgersen\n" * 20 + "-",
+    "a loop of sentences": "1. The most relevant tables from the provided table set are Table 1 and Table 2.\n"
+    "2. The most relevant tables are Table 1 and Table 2.",
+    "tables that are not there": FIRST_STEP + "1. Table 1: 8-0-0\n2. Table 2: 5-0-0\n3. Table 3: 1-0-0",
+    "a heading and years": "1. The most relevant tables from the provided table set are:\n- 1975-present\n- 1972-1975",
+}
+
+
+@pytest.mark.parametrize("kind", ["short", "list", "verification"])
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("raw", SMALL_MODEL.values(), ids=SMALL_MODEL)
+def test_what_a_very_small_model_writes_is_no_answer(raw, kind, cut):
+    assert value(raw, kind, cut=cut) is None
+
+
 def test_lists_without_tags():
+    assert value("Oslo\nBergen", "list") == ("Oslo", "Bergen")
+    assert value("Oslo\nBergen", "list", cut=True) is None
+    assert value("- Oslo\nBergen", "list") is None
     assert value("- Oslo\n- Bergen", "list") == ("Oslo", "Bergen")
     assert value('["Oslo", "Bergen"]', "list") == ("Oslo", "Bergen")
     assert value(f"{STEPS}\n\nAnswer:\n- Oslo\n- Bergen", "list") == ("Oslo", "Bergen")
