@@ -106,7 +106,6 @@ def test_an_interrupt_says_what_is_kept(gtr, models, monkeypatch, task):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ([], "gtr: there is no model to ask; "),
         (["--model", " "], "gtr: --model is empty"),
         (
             ["--model", "m", "-k", "10,x"],
