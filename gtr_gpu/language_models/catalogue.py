@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,13 +13,12 @@ from gtr_gpu.language_models.address import Address
 from gtr_gpu.language_models.calls import Calls
 from gtr_gpu.language_models.faults import Fault
 from gtr_gpu.language_models.model import ModelError
+from gtr_gpu.language_models.model_files import is_on_hub
 from gtr_gpu.prompts.tokens import EstimatedCounter, TokenCounter, TokenizerCounter, load_tokenizer
 
 # Of vLLM and SGLang, of several hosts, and of LM Studio.
 _WINDOW_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
 _MOST_NAMES_SHOWN = 20
-_PROBE_SECONDS = 5.0
-_HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
 _TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json")
 
 logger = logging.getLogger(__name__)
@@ -100,29 +98,13 @@ def find_counter(model: str, tokenizer: str | None) -> TokenCounter:
     """
     if tokenizer is not None:
         return TokenizerCounter(load_tokenizer(tokenizer), tokenizer)
-    if Path(model).is_dir() or _is_on_hub(model):
+    if Path(model).is_dir() or is_on_hub(model, _TOKENIZER_FILES):
         try:
             return TokenizerCounter(load_tokenizer(model), model)
         except GTRError as error:
             logger.debug("no tokenizer: %s", error)
     logger.info("the tokenizer of %s isn't known, so tokens are estimated; tokenizer names it", model)
     return EstimatedCounter()
-
-
-def _is_on_hub(name: str) -> bool:
-    """Whether a name is in the local cache of the hub or, in the short time that is given it, on the hub."""
-    if not _HUB_NAME.fullmatch(name):
-        return False
-    from huggingface_hub import HfApi, try_to_load_from_cache
-
-    if any(isinstance(try_to_load_from_cache(name, file), str) for file in _TOKENIZER_FILES):
-        return True
-    try:
-        HfApi().model_info(name, timeout=_PROBE_SECONDS)
-    except Exception as error:  # the hub's client passes on whatever its HTTP library raises
-        logger.debug("%s can't be had from the hub: %s", name, type(error).__name__)
-        return False
-    return True
 
 
 def _slot_window(properties: object) -> int | None:

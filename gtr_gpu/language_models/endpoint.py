@@ -13,15 +13,12 @@ from gtr_gpu.language_models.address import Address
 from gtr_gpu.language_models.background import Background
 from gtr_gpu.language_models.calls import Calls, Manner, Parameters, make_client
 from gtr_gpu.language_models.catalogue import Catalogue, find_counter, pick_model, read_catalogue
+from gtr_gpu.language_models.choose import DEFAULT_CONCURRENCY, DEFAULT_RETRIES, DEFAULT_TIMEOUT
 from gtr_gpu.language_models.faults import Fault
 from gtr_gpu.language_models.model import Completion, ModelError
 
 if TYPE_CHECKING:
     from gtr_gpu.prompts.tokens import TokenCounter
-
-DEFAULT_TIMEOUT = 300.0
-DEFAULT_RETRIES = 5
-DEFAULT_CONCURRENCY = 8
 
 # So many prompts in a row, for each call that may be under way, don't fail by themselves.
 _FAILURES_OF_ALL = 3

@@ -92,7 +92,7 @@ def of_exception(error: BaseException, address: Address, timeout: float) -> Faul
         address: The server.
         timeout: The seconds that the server was given.
     """
-    links = list(_chain(error))
+    links = list(chain(error))
     # The client's HTTP library is another one in other versions, of the same class names.
     kinds = {kind.__name__ for link in links for kind in type(link).__mro__}
     if "ConnectTimeout" in kinds:
@@ -199,6 +199,15 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         return None
 
 
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and those that led to it, the outermost first."""
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        # A name may stand for several addresses, and each of them may fail.
+        link = link.exceptions[0] if isinstance(link, BaseExceptionGroup) else link.__cause__ or link.__context__
+
+
 def shortened(text: str, address: Address) -> str:
     """A server's words for a message: one line, not too long, and without secrets."""
     # Secrets are taken out first: of half a key nothing would be found.
@@ -257,14 +266,6 @@ def _parameters(body: Any, said: str) -> Iterator[str]:  # noqa: ANN401
     quoted = re.search(r"['\"`]([a-z][a-z_]+)['\"`]", said)
     if quoted:
         yield quoted.group(1)
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    link: BaseException | None = error
-    while link is not None:
-        yield link
-        # A name may stand for several addresses, and each of them may fail.
-        link = link.exceptions[0] if isinstance(link, BaseExceptionGroup) else link.__cause__ or link.__context__
 
 
 def _reason(links: list[BaseException]) -> str:
