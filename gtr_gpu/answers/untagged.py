@@ -16,6 +16,7 @@ _SENTENCE = re.compile(
     r" (?:is|was|would be|should be)\b\s*:?(.*)",
     re.IGNORECASE,
 )
+_CONDITION = re.compile(r"\b(?:if|when|unless|whether) (?:the|it|they|there|a|an|no|this|that)\b", re.IGNORECASE)
 _STATEMENT = re.compile(r"\b(?:statement|claim|assertion|sentence|hypothesis) (?:is|isn't)\b.*", re.IGNORECASE)
 _END_OF_SENTENCE = re.compile(r"(?<=[\w)\]\"'*%]{3})[.!]\s+(?=[A-Z])")
 _KEY = re.compile(r'"(?:final[_ ]?)?answer"\s*:\s*("(?:[^"\\]|\\.)*")', re.IGNORECASE)
@@ -61,7 +62,7 @@ def find_untagged(text: str, kind: AnswerKind, cut: bool, bare: bool) -> str | N
     """The answer in a text without tags; None where no sign tells which words are it.
 
     Signs are `Answer: X`, a heading with X under it, a boxed X, `the answer is X` on the last line, and, by choice, a
-    text that is nothing but X.
+    text that is nothing but X; of a text that was cut, only those that don't have to be its end.
 
     Args:
         text: The text.
@@ -82,13 +83,14 @@ def find_untagged(text: str, kind: AnswerKind, cut: bool, bare: bool) -> str | N
     box = boxed(text)
     if box is not None:
         return box
+    if cut:
+        return None  # whatever the model was about to say, these were not its last words
     sentence = _SENTENCE.search(lines[-1])
-    if sentence is not None:
+    if sentence is not None and not _CONDITION.search(sentence.group(1)):
         return _END_OF_SENTENCE.split(sentence.group(1))[0].strip(_MARKS).removesuffix(".").rstrip("*_")
     if kind == "verification":
         return _verdict(lines)
-    # A bare line or list whose end the model did not come to is whatever it was about to say.
-    return _bare([line for line in lines if line], kind) if bare and not cut else None
+    return _bare([line for line in lines if line], kind) if bare else None
 
 
 def _after_sign(lines: list[str]) -> str | None:

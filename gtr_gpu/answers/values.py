@@ -55,7 +55,7 @@ _LABEL = re.compile(rf"\b(not |n't |never )?(?:\w+ )?(?:({_TRUE})|({_FALSE}))\b"
 _NOT = re.compile(r"n't\b")
 _EITHER = re.compile(
     r"\b(?:part(?:ial)?ly|mostly|half|not enough|nei|uncertain|unverifiable|unclear|neither|"
-    r"cannot|can't|can not|could not|couldn't)\b"
+    r"cannot|can't|can not|could not|couldn't|if|unless|whether)\b"
 )
 _LONGEST_LABEL = 300
 

@@ -35,7 +35,7 @@ benchmark.app.command("run")(benchmark_run.run)
 benchmark.app.command("answer")(benchmark_answer.run)
 app.add_typer(benchmark.app, name="benchmark")
 _KEPT = {
-    "ask": "answers that came are kept, those of --out in its file, and the same command goes on from there",
+    "ask": "what was answered is in the file of --out, where there is one, and the same command goes on from there",
     "benchmark build": "an earlier benchmark stays until the new one is complete, and the same command starts anew",
     "benchmark answer": "what the model said is kept, and the same command goes on from there",
     "benchmark run": "finished runs and the encodings on disk are kept, and the same command goes on from there",

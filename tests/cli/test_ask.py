@@ -281,8 +281,8 @@ def test_an_interrupt_keeps_what_came(gtr, fake, folder, model, batch, tmp_path)
     status, _, err = ask(gtr, folder, "--queries", batch, "--out", out, "-k", 1, "--quiet")
     assert status == 130
     assert err == (
-        "gtr: interrupted; answers that came are kept, those of --out in its file, and the same command goes on from "
-        "there\n"
+        "gtr: interrupted; what was answered is in the file of --out, where there is one, and the same command goes on "
+        "from there\n"
     )
     assert len(out.read_text().splitlines()) == 3
     model.reply = lambda prompt, number: GOOD
