@@ -31,6 +31,17 @@ assert any("pagerank" in name for name in kernels.signatures())
 print(pathlib.Path(gtr_gpu.__file__).parent, kernels.sources(), native.extension() is not None)
 """
 
+PROMPT = """
+from gtr_gpu.prompts import PromptSettings, build_prompt, packaged_examples
+from gtr_gpu.prompts.settings import ANSWER_KINDS
+from gtr_gpu.prompts.tokens import EstimatedCounter
+from gtr_gpu.tables.table import Table
+for kind in ANSWER_KINDS:
+    settings = PromptSettings(answer_kind=kind, examples=packaged_examples(kind))
+    text = build_prompt("Who?", [Table("t", "c", ["a"], [["1"]])], [], settings, EstimatedCounter()).text
+    assert text.count("<answer>") == 3, text
+"""
+
 COMPILE_FOR_A_GPU = """
 import sys
 sys.path.append(sys.argv[1])
@@ -95,6 +106,7 @@ def test_without_a_compiler_plain_torch_does_the_work_and_says_so(tmp_path):
     assert installed.wheel.name.endswith("-py3-none-any.whl")
     done = installed.run("-c", WALK)
     assert done.stdout.split()[2] == "False"
+    installed.run("-c", PROMPT)
     warning = "gtr-gpu was installed without its compiled kernels, so plain torch does the work of compiled kernels"
     assert done.stderr.count(warning) == 1
     assert "pip install" in done.stderr

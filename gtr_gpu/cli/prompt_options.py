@@ -102,7 +102,8 @@ def token_counter(tokenizer: str | None) -> TokenCounter:
 
     if tokenizer is None:
         return EstimatedCounter()
-    return TokenizerCounter(load_tokenizer(given_path(tokenizer)), tokenizer)
+    path = given_path(tokenizer)
+    return TokenizerCounter(load_tokenizer(path), path.resolve().name if path.exists() else tokenizer)
 
 
 def left_out(prompt: Prompt) -> str:

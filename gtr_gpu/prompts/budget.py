@@ -23,8 +23,8 @@ _ASIDE = 0.1
 # as one of the first rows of a table.
 RANK, LENGTH, MATCH, FIRST = 1.0, 0.5, 6.0, 1.0
 FIRST_ROWS = 2
-# No row has fewer tokens than this share of its characters.
-_TOKENS_A_CHARACTER = 1 / 16
+# A character's share of a token: no row has fewer tokens, and hardly a table, whose cells are set apart by others.
+_FEWEST_TOKENS, _FEW_TOKENS = 1 / 16, 1 / 8
 # The relations' heading.
 _HEADING = "\n## Graph-Related Information:\n"
 
@@ -178,7 +178,7 @@ class Planner:
         def cost(length: int) -> int:
             return self._counter.count([text(length)])[0]
 
-        low, high = 0, min(longest, max(room, 1) * int(1 / _TOKENS_A_CHARACTER))
+        low, high = 0, min(longest, max(room, 1) * int(1 / _FEWEST_TOKENS))
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if cost(middle) <= room else (low, middle - 1)
@@ -246,13 +246,13 @@ def _within(sheet: Sheet, ranked: Sequence[int], most_tokens: int) -> dict[int, 
         The rows in that order, each with fewer tokens than it has.
     """
     kept: dict[int, int] = {}
-    total = 0
+    total = 0.0
     for row in ranked:
         cells = sheet.table.rows[row]
         length = sum(len(cells[column]) for column in sheet.columns)
-        kept[row] = least = max(len(sheet.columns), int(length * _TOKENS_A_CHARACTER))
+        kept[row] = least = int(length * _FEWEST_TOKENS)
         if least <= most_tokens:
-            total += least
+            total += len(sheet.columns) + length * _FEW_TOKENS
             if total > most_tokens:
                 break
     return kept

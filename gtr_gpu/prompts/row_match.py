@@ -24,13 +24,15 @@ _LONGEST_PHRASE = 8
 # First rows of a long table, and columns of a wide one, that are looked at in any case.
 _FIRST = 3
 _ENGLISH = "auto"
+# What a stop word weighs of a content word: lists of them have "first", "last", "us" and the numbers up to a hundred.
+_STOP_WORD = 0.2
 
 
 class Matcher:
     """Matches tables with one question.
 
     Attributes:
-        words: The stems of the question that are looked for: its content words, or all of them where it has no other.
+        words: The stems of the question's content words, or of all of them where it has no other.
     """
 
     def __init__(self, question: str) -> None:
@@ -41,6 +43,7 @@ class Matcher:
         self.words = frozenset(self._stem(content))
         # What any form of a word begins with, for a first look.
         self._beginnings = sorted({_beginning(word) for word in self.words})
+        self._said = frozenset(self._stem(said))
         self._phrases = frozenset(_runs(self._stem(said)))
 
     def rows_to_read(self, table: Table) -> list[int]:
@@ -80,7 +83,10 @@ class Matcher:
         found = [[self._found(table.rows[row]) for row in numbers] for table, numbers in zip(tables, rows, strict=True)]
         n_rows = sum(len(table.rows) for table in tables)
         frequency = Counter(word for words, _ in chain.from_iterable(found) for word in words)
-        weights = {word: math.log(1 + n_rows / count) for word, count in frequency.items()}
+        weights = {
+            word: math.log(1 + n_rows / count) * (1 if word in self.words else _STOP_WORD)
+            for word, count in frequency.items()
+        }
         whole = sum(weights.values()) or 1.0
 
         def score(words: frozenset[str], phrases: frozenset[str]) -> float:
@@ -91,7 +97,7 @@ class Matcher:
     def _found(self, row: Sequence[str]) -> tuple[frozenset[str], frozenset[str]]:
         """The question's words in a row, and those of them in cells that it says as a whole."""
         cells = [cell[:_READ] for cell in row[:_READ_CELLS]]
-        words = self.words.intersection(self._stem(terms(" \n ".join(cells), "keep")))
+        words = self._said.intersection(self._stem(terms(" \n ".join(cells), "keep")))
         if not words:
             return words, words
         said = [phrase for phrase in map(self._phrase, cells) if phrase in self._phrases]
