@@ -187,7 +187,8 @@ def report(sets: list[dict[str, Any]], rows: list[dict[str, Any]], counter: str,
     ]
     parts = [
         f"Tokens are those of {counter}, chat template included. Prompts are in all four formats; those whose room was "
-        "estimated without a tokenizer, in Markdown alone, are counted by it too. Tables shown and times are its, of the processor.",
+        "estimated without a tokenizer, in Markdown alone, are counted by it too. Tables shown and times, those of the "
+        "processor, are Markdown's.",
         common.markdown_table(header, lines),
     ]
     if rows:
