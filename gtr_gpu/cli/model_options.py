@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from gtr_gpu import language_models
 from gtr_gpu.errors import GTRError
+from gtr_gpu.language_models import choose
+from gtr_gpu.language_models.address import DEFAULT_KEY_VARIABLE
 
 if TYPE_CHECKING:
     from gtr_gpu.language_models.model import LanguageModel
 
-KEY_VARIABLE = "OPENAI_API_KEY"
-NEW_TOKENS, TIMEOUT, RETRIES, CONCURRENCY = 1024, 300.0, 5, 8
+KEY_VARIABLE = DEFAULT_KEY_VARIABLE
+NEW_TOKENS, TIMEOUT = 1024, choose.DEFAULT_TIMEOUT
+RETRIES, CONCURRENCY = choose.DEFAULT_RETRIES, choose.DEFAULT_CONCURRENCY
 
 Model = Annotated[
     str | None,
@@ -90,7 +93,7 @@ def open_model(
         ModelError: Its server can't be reached, or has several models of which none was named.
         GTRError: It isn't there.
     """
-    opened = import_module("gtr_gpu.language_models").open_model(
+    return language_models.open_model(
         model,
         base_url,
         key_variable=api_key_env,
@@ -99,4 +102,3 @@ def open_model(
         retries=retries,
         concurrency=concurrency,
     )
-    return cast("LanguageModel", opened)

@@ -36,6 +36,7 @@ class Endpoint:
         name: The model's name at the server.
         tokens: Counts the tokens of prompts.
         window: The most tokens of prompt and completion together, or None where the server doesn't tell.
+        base_url: Where the server is, without credentials.
 
     Args:
         address: Where the server is.
@@ -63,6 +64,7 @@ class Endpoint:
         backoff: float = 1.0,
     ) -> None:
         _check(timeout, retries, concurrency)
+        self.base_url = address.url
         self._address = address
         self._timeout = timeout
         self._retries = retries
