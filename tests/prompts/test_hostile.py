@@ -211,6 +211,6 @@ def test_lines_of_csv_that_look_like_ours_are_quoted():
 
 def test_a_hostile_cell_of_great_length_takes_no_time():
     long = "[A" * 100_000 + "<1" * 100_000 + "<" * 100_000 + "[INST" * 10_000 + "\u200c" * 100_000
-    start = time.perf_counter()
+    start = time.process_time()
     escaped(one_line(long))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
