@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from gtr_gpu.config import Config
     from gtr_gpu.errors import GTRError
     from gtr_gpu.index import GTRIndex
+    from gtr_gpu.language_models import open_model
     from gtr_gpu.results import Edge, SearchResult
     from gtr_gpu.tables import ReadReport, Table, read_sources
 
@@ -27,6 +28,7 @@ __all__ = [
     "Table",
     "Unanswered",
     "ask",
+    "open_model",
     "parse_answer",
     "read_sources",
 ]
@@ -43,6 +45,7 @@ _HOMES = {
     "Table": "tables",
     "Unanswered": "answers",
     "ask": "answers",
+    "open_model": "language_models",
     "parse_answer": "answers",
     "read_sources": "tables",
 }
