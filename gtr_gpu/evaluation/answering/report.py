@@ -140,7 +140,7 @@ def _manner(rows: Sequence[Row]) -> str:
             cells.append("" if value is None else _percent(value) if share else f"{value:,.0f}")
         seconds = row.record["seconds"]
         lines.append([_name(row), str(row.k), *cells, "" if seconds is None else f"{seconds:,.2f}"])
-    return _table(["variant", "k", *(head for head, *_ in _MANNER), "s/question"], lines)
+    return _table(["variant", "k", *(head for head, *_ in _MANNER), "latency, s"], lines)
 
 
 def _name(row: Row) -> str:

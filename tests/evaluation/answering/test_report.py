@@ -120,7 +120,7 @@ def test_what_was_asked_is_told(results):
     record = group["runs"][0]
     assert found["gold found (Acc@k)"] == f"{100 * record['acc_at_k']:.1f}"
     assert (found["answered"], found["prompt tokens"], found["tokens written"]) == ("100.0", "700", "9")
-    assert found["s/question"] == "0.50" and found["cut short"] == "0.0"
+    assert found["latency, s"] == "0.50" and found["cut short"] == "0.0"
     assert set(group["runs"][1]["versus_full"]["EM"]) == {"difference", "low", "high", "p_value"}
     assert dict(zip(heads[2:], rows["no-reasoning", 3], strict=True))["cites a gold table"] == "0.0"
 
