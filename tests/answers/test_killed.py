@@ -80,9 +80,11 @@ def stop(process, server, number, how):
         time.sleep(0.002)
     process.send_signal(how)
     shown, err = process.communicate(timeout=30)
-    # Calls that were under way are over before the next run is looked at.
-    while server.in_flight:
-        time.sleep(0.01)
+    # Calls that were under way are over before the next run is looked at, also those that the server had still to read.
+    seen = -1
+    while server.in_flight or len(server.calls) != seen:
+        seen = len(server.calls)
+        time.sleep(0.5)
     return process.returncode, shown, err
 
 
