@@ -86,6 +86,7 @@ class TokenizerCounter:
 
 # A chat template with the system's message that some bring along.
 _TEMPLATE_TOKENS = 64
+_PROBE_SECONDS = 10.0
 # What the fit may miss on other tables and by other tokenizers.
 _MARGIN = 1.05
 # Words of Latin letters, digits, runs of other ASCII, and the rest: first what is written among Latin letters.
@@ -142,24 +143,35 @@ def load_tokenizer(name: str | os.PathLike[str]) -> Any:  # noqa: ANN401 (any cl
     Raises:
         GTRError: There is none of that name.
     """
+    from gtr_gpu.features.encoder_source import quiet_hub
+
+    try:
+        with quiet_hub():
+            return _from_disk(Path(name)) if Path(name).exists() else _from_cache_or_hub(str(name))
+    except Exception as error:  # the library raises errors of many kinds for files of many kinds
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".:")
+        raise GTRError(
+            f"the tokenizer {str(name)!r} can't be had: {reason}; give a folder with one, or its name on the hub"
+        ) from error
+
+
+def _from_disk(path: Path) -> Any:  # noqa: ANN401
     from transformers import AutoTokenizer
 
-    path = Path(name)
-    options: dict[str, Any] = {"trust_remote_code": False}
-    source = str(name)
-    if path.exists():
-        ggufs = [path] if path.is_file() else sorted(path.glob("*.gguf"))
-        if path.is_file() or (ggufs and not (path / "tokenizer_config.json").exists()):
-            source, options["gguf_file"] = str(ggufs[0].parent), ggufs[0].name
+    files = [path] if path.is_file() else sorted(path.glob("*.gguf"))
+    if path.is_dir() and (not files or (path / "tokenizer_config.json").exists()):
+        return AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False)
+    folder, file = str(files[0].parent), files[0].name
+    return AutoTokenizer.from_pretrained(folder, gguf_file=file, local_files_only=True, trust_remote_code=False)
+
+
+def _from_cache_or_hub(name: str) -> Any:  # noqa: ANN401
+    from huggingface_hub import HfApi
+    from transformers import AutoTokenizer
+
     try:
-        try:
-            return AutoTokenizer.from_pretrained(source, local_files_only=True, **options)
-        except (OSError, ValueError):
-            if path.exists():
-                raise
-            return AutoTokenizer.from_pretrained(source, **options)
-    except Exception as error:  # the library raises errors of many kinds for files of many kinds
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
-        raise GTRError(
-            f"the tokenizer {source!r} can't be had: {reason}; give a folder with a tokenizer, or its name on the hub"
-        ) from error
+        return AutoTokenizer.from_pretrained(name, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError):
+        # Without a network or such a name, a download would be tried again and again for minutes.
+        HfApi().model_info(name, timeout=_PROBE_SECONDS)
+        return AutoTokenizer.from_pretrained(name, trust_remote_code=False)
