@@ -28,6 +28,9 @@ for _ in range(2):
     )
 assert abs(float(ranks.values[0]) - 1 / 1.85) < 1e-6
 assert any("pagerank" in name for name in kernels.signatures())
+from gtr_gpu.prompts import packaged_examples
+from gtr_gpu.prompts.rendering import template_names
+assert "prompt.jinja" in template_names() and packaged_examples("list")
 print(pathlib.Path(gtr_gpu.__file__).parent, kernels.sources(), native.extension() is not None)
 """
 
