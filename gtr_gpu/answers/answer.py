@@ -31,7 +31,7 @@ class Answer:
         reasoning: Its reasoning, or the empty string.
         tables: Numbers of the prompt's tables that it cites, in order of their first mention.
         unknown_tables: Numbers that it cites of tables that were not in the prompt.
-        cells: The cells of the cited tables that its answer and its reasoning quote.
+        cells: The cells of the cited tables, or of all where none is cited, that its answer and its reasoning quote.
         raw: The model's output, as it came.
     """
 

@@ -169,6 +169,8 @@ class _Asking:
     def _asked(
         self, questions: Mapping[str | int, str], show: Callable[[str], None] | None, progress: Progress
     ) -> Generator[Answered | Unanswered, None, None]:
+        if not questions:
+            return
         outcomes = self._outcomes(questions, show)
         with closing(outcomes), progress.stage("Answering", len(questions)) as stage:
             for one in outcomes:

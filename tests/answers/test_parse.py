@@ -313,6 +313,8 @@ SMALL_MODEL = {
     "a loop of sentences": "1. The most relevant tables from the provided table set are Table 1 and Table 2.\n"
     "2. The most relevant tables are Table 1 and Table 2.",
     "tables that are not there": FIRST_STEP + "1. Table 1: 8-0-0\n2. Table 2: 5-0-0\n3. Table 3: 1-0-0",
+    "the placeholder after a sign": "The tables are:\n\n1. The table 1.\n\nThe answer is:\n[Final answer]",
+    "a table": "The tables are:\n\n<table2>Table 2: Energies\n| number | symbol |\n|---|---|\n| 21 | Sc |",
     "conditions": "8. The answer is False if the table 8 refutes the statement.\n"
     "9. The answer is True if the table 9 supports the statement.\n10. The answer is False if the table 1",
     "a condition": "1. The answer is True if the tables support the statement.",
