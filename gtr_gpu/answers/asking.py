@@ -272,8 +272,8 @@ def _numbered(questions: Sequence[str]) -> dict[str | int, str]:
 
 
 def was_cut(completion: Completion) -> bool:
-    """Whether a completion ends where its limit was, in the words of several servers."""
-    return completion.finish_reason in CUT
+    """Whether a completion ends where its limit was, or a filter, in the words of several servers."""
+    return completion.finish_reason in (*CUT, "content_filter")
 
 
 def within_window(

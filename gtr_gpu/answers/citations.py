@@ -49,7 +49,9 @@ def cited_tables(text: str, n_tables: int) -> tuple[tuple[int, ...], tuple[int, 
 
 
 def _numbers(text: str, n_tables: int) -> Iterator[int]:
-    for match in _CITED.finditer(text):
+    place = 0
+    # From where the last chain ended: otherwise a model that repeats itself would have every end of it read again.
+    while match := _CITED.search(text, place):
         plural, last = bool(match.group(2)), int(match.group(3))
         if last < max(_NOISE, n_tables + 1):
             yield last

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
 
 DEFAULTS = PromptSettings()
 
+
+def _given_name(text: str) -> str:
+    if not text.strip():
+        raise typer.BadParameter("it is empty; give a name or a folder, or leave the option out")
+    return text
+
+
 K = Annotated[int, typer.Option("-k", metavar="K", help="Tables for each question.")]
 PromptTokens = Annotated[
     int, typer.Option("--prompt-tokens", metavar="N", help="The most tokens of a prompt, chat template included.")
@@ -30,6 +37,7 @@ Tokenizer = Annotated[
         "--tokenizer",
         metavar="NAME|DIR",
         help="What counts tokens: a name on the hub, a folder or a GGUF file; else they are estimated, generously.",
+        parser=_given_name,
     ),
 ]
 NoRelations = Annotated[bool, typer.Option("--no-relations", help="Don't tell how the tables are related.")]
@@ -37,13 +45,21 @@ NoReasoning = Annotated[bool, typer.Option("--no-reasoning", help="Ask for the a
 Examples = Annotated[
     Path | None,
     typer.Option(
-        "--examples", metavar="FILE", help="Examples to show: JSON lines with `query`, `reasoning` and `answer`."
+        "--examples",
+        metavar="FILE",
+        help="Examples to show: JSON lines with `query`, `reasoning` and `answer`.",
+        parser=given_path,
     ),
 ]
 FewShot = Annotated[int, typer.Option("--few-shot", metavar="N", help="Show N packaged examples.")]
 Templates = Annotated[
     Path | None,
-    typer.Option("--templates", metavar="DIR", help="Templates in place of the packaged ones of the same name."),
+    typer.Option(
+        "--templates",
+        metavar="DIR",
+        help="Templates in place of the packaged ones of the same name.",
+        parser=given_path,
+    ),
 ]
 
 
@@ -61,8 +77,13 @@ def prompt_settings(
     """The settings that the options say.
 
     Raises:
-        GTRError: A number out of its range, an unreadable file of examples, or two sources of them.
+        GTRError: A number out of its range, an unreadable file of examples, two sources of them, or templates that are
+            none.
     """
+    if templates is not None:
+        from gtr_gpu.prompts.rendering import check_templates
+
+        check_templates(templates)
     return PromptSettings(
         prompt_tokens=prompt_tokens,
         table_format=table_format,
@@ -70,7 +91,7 @@ def prompt_settings(
         relations=not no_relations,
         reasoning=not no_reasoning,
         examples=_examples(examples, few_shot, answer_kind),
-        templates=None if templates is None else given_path(templates),
+        templates=templates,
     )
 
 
@@ -80,7 +101,7 @@ def _examples(path: Path | None, few_shot: int, kind: AnswerKind) -> tuple[Examp
     if path is not None and few_shot:
         raise GTRError("examples come either from --examples or, by --few-shot, from the package; leave one out")
     if path is not None:
-        return read_examples(given_path(path))
+        return read_examples(path)
     if not few_shot:
         return ()
     packaged = packaged_examples(kind)
@@ -102,7 +123,7 @@ def token_counter(tokenizer: str | None) -> TokenCounter:
 
     if tokenizer is None:
         return EstimatedCounter()
-    path = given_path(tokenizer)
+    path = Path(tokenizer)
     return TokenizerCounter(load_tokenizer(path), path.resolve().name if path.exists() else tokenizer)
 
 

@@ -40,6 +40,9 @@ class Address:
     def __init__(self, base_url: str, key_variable: str = DEFAULT_KEY_VARIABLE) -> None:
         given = base_url.strip()
         remedy = "give one such as http://localhost:8000/v1 or https://api.openai.com/v1"
+        if not given.isprintable() or " " in given:
+            # Parsers of URLs drop or refuse them, each in its own way.
+            raise GTRError(f"base_url must be without blanks (a password has %20 for one) and controls; {remedy}")
         try:
             parts = urlsplit(given)
             scheme, host, port = parts.scheme.lower(), parts.hostname, parts.port

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
 import random
 import re
 import time
@@ -103,6 +104,7 @@ def make_client(address: Address, timeout: float) -> openai.AsyncOpenAI:
     except ImportError:
         raise GTRError("a model's server is asked through the package openai; pip install 'gtr-gpu[llm]'") from None
     address.authorization()
+    _check_headers()
     limits = openai.Timeout(timeout, connect=min(timeout, faults.CONNECT_SECONDS))
     try:
         return openai.AsyncOpenAI(
@@ -116,16 +118,26 @@ def make_client(address: Address, timeout: float) -> openai.AsyncOpenAI:
                 timeout=limits, follow_redirects=False, event_hooks={"response": [_refuse]}
             ),
         )
-    except (ImportError, ValueError, OSError) as error:  # such as a proxy that needs another package
+    except Exception as error:  # such as a proxy that needs another package, in the words of the HTTP library
         reason = address.redacted(str(error))
         raise GTRError(
             f"{address} can't be asked ({reason}); check the environment's proxies and certificates"
         ) from None
 
 
+def _check_headers() -> None:
+    """Checks what the client makes headers of by itself."""
+    for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_CUSTOM_HEADERS"):
+        value = os.environ.get(name, "")
+        if name == "OPENAI_CUSTOM_HEADERS":
+            value = value.replace("\n", "")
+        if not (value.isascii() and value.isprintable()):
+            raise GTRError(f"the environment variable {name} holds characters that no header has; mend it or unset it")
+
+
 async def _refuse(response: Any) -> None:  # noqa: ANN401 (of whichever HTTP library the client has)
     """Raises on all that is no success, before the client reads a body of whatever length."""
-    if response.status_code == 200:
+    if 200 <= response.status_code < 300:
         return
     body = bytearray()
     try:

@@ -71,6 +71,8 @@ class Endpoint:
         self._concurrency = concurrency
         self._backoff = backoff
         self._parameters = Parameters()
+        if model and not model.isprintable():
+            raise GTRError(f"model must be a name at the server, got {model!r}")
         self.name = model or ""
         if address.is_open_to_others and address.has_key():
             logger.warning("the key goes to %s without encryption; https:// would protect it", address.url)

@@ -137,8 +137,7 @@ def _refusal_of_all(
     status, key = refused.status, address.key_variable
     what = remedy = ""
     if status < 400:
-        location = refused.headers.get("location", "")
-        target = _without_operation(address.redacted(_line(urljoin(address.url, location)))) if location else ""
+        target = _target(refused.headers.get("location", ""), address)
         what = "sends its callers elsewhere"
         remedy = f"give {target} as base_url if you trust it" if target else "check base_url"
     elif status == 401 and address.has_key():
@@ -161,7 +160,7 @@ def _passing_refusal(refused: Refused) -> Fault | None:
         return None
     wait = retry_after(refused.headers)
     if wait is not None and wait > LONGEST_WAIT:
-        return Fault(f"asks to wait {wait:,.0f} seconds", "run it again later")
+        return Fault(f"asks to wait {wait:,.6g} seconds", "run it again later")
     if refused.status == 429:
         return Fault("is asked too often", "lower concurrency, or wait", retry=True, wait=wait)
     return Fault("failed", "look at the server's log", retry=True, wait=wait)
@@ -180,7 +179,7 @@ def of_error_body(error: object, address: Address, model: str) -> Fault:
     if isinstance(code, int) and 400 <= code < 600:
         return of_refusal(Refused(code, {}, json.dumps({"error": error}).encode()), address, model)
     said = _message({"error": error}, b"", address)
-    return Fault(f"reports an error ({said})", "look at the server's log", retry=True)
+    return Fault(f"reports an error ({said})" if said else "reports an error", "look at the server's log", retry=True)
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
@@ -219,8 +218,14 @@ def _line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _without_operation(url: str) -> str:
-    return re.sub(r"/chat/completions/?$", "", re.sub(r"[?#].*", "", url))
+def _target(location: str, address: Address) -> str:
+    """The base URL that a server sends its callers to; empty where that is none."""
+    try:
+        url = address.redacted(_line(urljoin(address.url, location))) if location else ""
+    except ValueError:  # it is no URL
+        return ""
+    url = re.sub(r"/chat/completions/?$", "", re.sub(r"[?#].*", "", url))
+    return url[:_SHOWN_CHARACTERS] if url.startswith(("http://", "https://")) else ""
 
 
 def _json(body: bytes) -> Any:  # noqa: ANN401 (whatever a server says)
@@ -243,12 +248,14 @@ def _message(body: Any, raw: bytes, address: Address) -> str:  # noqa: ANN401
         # FastAPI lists what is wrong with a request.
         if isinstance(said, list):
             said = "; ".join(
-                f"{'.'.join(map(str, one.get('loc', ())))}: {one.get('msg')}" for one in said if isinstance(one, dict)
+                f"{'.'.join(map(str, place)) if isinstance(place := one.get('loc'), list) else place}: {one.get('msg')}"
+                for one in said
+                if isinstance(one, dict)
             )
     if said is None:
         said = raw.decode("utf-8", "replace")
         if "<html" in said[:1000].lower() or "<!doctype" in said[:1000].lower():
-            title = re.search(r"<title>(.*?)</title>", said, re.IGNORECASE | re.DOTALL)
+            title = re.search(r"<title>(.{0,300}?)</title>", said, re.IGNORECASE | re.DOTALL)
             said = title.group(1) if title else ""
     return shortened(said if isinstance(said, str) else json.dumps(said, ensure_ascii=False), address)
 

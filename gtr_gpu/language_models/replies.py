@@ -17,6 +17,8 @@ MOST_BYTES = 32 << 20
 # A token is seldom longer than a few characters, but some are runs of blanks.
 _CHARACTERS_OF_A_TOKEN = 40
 _FREE_CHARACTERS = 10_000
+# An event of one token is a few hundred bytes, and the probabilities that some servers add are more.
+_BYTES_OF_A_TOKEN = 4_000
 _CHECK = "check that base_url is an OpenAI endpoint, and the server's log"
 
 
@@ -45,6 +47,7 @@ class Stream:
         characters: The characters of text and reasoning.
         events: The events.
         reasoned: Whether there was reasoning, which is no part of the text.
+        refusal: What the model says in place of an answer.
         finish_reason: Why the model stopped, once that is told.
         usage: What the server counted, once that is told.
         done: Whether the server has said that this was all.
@@ -54,6 +57,7 @@ class Stream:
     characters: int = 0
     events: int = 0
     reasoned: bool = False
+    refusal: str = ""
     finish_reason: str | None = None
     usage: dict[str, Any] | None = None
     done: bool = False
@@ -115,7 +119,7 @@ async def read_stream(
         pieces: The bytes, however they come.
         stream: Is filled in as they come, so that it tells how far an interrupted one got.
         show: Is given each piece of the text.
-        alive: Is called whenever something has come.
+        alive: Is called whenever a piece has come; a server that keeps a connection open without one stalls.
         max_new_tokens: How much the model was allowed to write.
         address: The server.
         model: The model's name.
@@ -124,19 +128,22 @@ async def read_stream(
         Fault: It is no such stream, holds an error, or doesn't end.
     """
     most = max_new_tokens * _CHARACTERS_OF_A_TOKEN + _FREE_CHARACTERS
-    async for line in _lines(pieces):
+    lines = _lines(pieces, MOST_BYTES + max_new_tokens * _BYTES_OF_A_TOKEN)
+    async for line in lines:
         # Of the fields of an event only `data` matters; comments keep a connection alive.
         if not line.startswith(b"data:"):
             if line[:1] == b"{" and not stream.pieces:
-                _take_whole(line, stream, show, address, model)
+                _take_whole(b"\n".join([line, *[rest async for rest in lines]]), stream, show, address, model)
             continue
         data = line[5:].strip()
         if data == b"[DONE]":
             stream.done = True
             return
         if data:
-            alive()
+            before = stream.characters
             _take_event(data, stream, show, address, model)
+            if stream.characters > before:
+                alive()
         if stream.characters > most or stream.events > most:
             raise Fault(f"doesn't stop after {max_new_tokens} tokens", "look at the server's settings")
 
@@ -149,7 +156,10 @@ def stream_reply(stream: Stream, address: Address) -> Reply:
     """
     if stream.finish_reason is None and not stream.done:
         raise Fault("ended its stream too early", "ask again; the server's log may tell why", retry=True)
-    return _reply({"content": stream.text}, stream.reasoned, stream.finish_reason, stream.usage, address)
+    message = (
+        {"content": stream.text or None, "refusal": stream.refusal} if stream.refusal else {"content": stream.text}
+    )
+    return _reply(message, stream.reasoned, stream.finish_reason, stream.usage, address)
 
 
 def _take_event(data: bytes, stream: Stream, show: Callable[[str], None], address: Address, model: str) -> None:
@@ -163,7 +173,7 @@ def _take_event(data: bytes, stream: Stream, show: Callable[[str], None], addres
     if isinstance(event.get("usage"), dict):
         stream.usage = event["usage"]
     choice = _first_choice(event)
-    if choice is None:  # the event that tells the usage has none
+    if choice is None or choice.get("index"):  # the event that tells the usage has none; of several the first counts
         return
     stream.finish_reason = _word(choice.get("finish_reason")) or stream.finish_reason
     delta = choice.get("delta")
@@ -173,6 +183,9 @@ def _take_event(data: bytes, stream: Stream, show: Callable[[str], None], addres
         if isinstance(delta.get(name), str) and delta[name]:
             stream.reasoned = True
             stream.characters += len(delta[name])
+    if isinstance(delta.get("refusal"), str):
+        stream.refusal += delta["refusal"]
+        stream.characters += len(delta["refusal"])
     _add(stream, _text(delta.get("content")), show)
 
 
@@ -200,14 +213,14 @@ def _reply(
         if finish_reason == "length":
             raise Fault("spent all its tokens on reasoning and gave no answer", "raise max_new_tokens")
         raise Fault("gave reasoning and no answer", "raise max_new_tokens, or take another model", retry=True)
+    if not text and (finish_reason == "tool_calls" or message.get("tool_calls")):
+        raise Fault("has a model that calls a tool in place of an answer", "take another model")
     if text is None:
         if isinstance(message.get("refusal"), str):
             said = faults.shortened(message["refusal"], address)
             raise Fault(f"has a model that refuses to answer ({said})", "ask in other words, or another model")
         if finish_reason == "content_filter":
             raise Fault("filters the answer out", "ask in other words, or another model")
-        if finish_reason == "tool_calls" or message.get("tool_calls"):
-            raise Fault("has a model that calls a tool in place of an answer", "take another model")
         raise Fault("answers without content", _CHECK, retry=True)
     return Reply(
         address.redacted(text), finish_reason, _count(counts, "prompt_tokens"), _count(counts, "completion_tokens")
@@ -227,7 +240,8 @@ def _text(content: object) -> str | None:
 
 def _first_choice(value: dict[str, Any]) -> dict[str, Any] | None:
     choices = value.get("choices")
-    return choices[0] if isinstance(choices, list) and choices and isinstance(choices[0], dict) else None
+    found = [one for one in choices if isinstance(one, dict)] if isinstance(choices, list) else []
+    return min(found, key=lambda one: one.get("index") not in (0, None)) if found else None
 
 
 def _word(value: object) -> str | None:
@@ -246,16 +260,19 @@ def _parse(text: bytes) -> Any:  # noqa: ANN401 (whatever a server says)
         return None
 
 
-async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _lines(pieces: AsyncIterator[bytes], limit: int) -> AsyncIterator[bytes]:
     """Lines as server-sent events have them; the ends of lines that Unicode knows besides are parts of texts."""
     rest = bytearray()
+    taken = 0
     async for piece in pieces:
+        taken += len(piece)
+        if taken > limit:
+            raise Fault(f"sends more than {limit >> 20} MiB for one answer", _CHECK)
         *lines, last = piece.split(b"\n")
         for line in lines:
-            yield bytes(rest + line).rstrip(b"\r")
-            rest.clear()
+            if line or rest:
+                yield bytes(rest + line).rstrip(b"\r")
+                rest.clear()
         rest += last
-        if len(rest) > MOST_BYTES:
-            raise Fault(f"sends more than {MOST_BYTES >> 20} MiB for one answer", _CHECK)
     if rest:
         yield bytes(rest)

@@ -58,9 +58,20 @@ def build_prompt(
     _, frame = draft.of(Plan([], []))
     room = settings.prompt_tokens - frame
     matcher = Matcher(question)
-    draft.sheets = [_sheet(number, table, matcher, room, settings) for number, table in enumerate(tables, 1)]
-    planner = Planner(matcher, draft.sheets, told, counter, room)
-    plan, text, n_tokens = _fitted(draft, planner, settings.prompt_tokens, frame)
+    # Where the columns that there ought to be room for have too long names after all, the fewest may still fit.
+    for columns_room in (room, 0):
+        draft.sheets = [
+            _sheet(number, table, matcher, columns_room, settings) for number, table in enumerate(tables, 1)
+        ]
+        planner = Planner(matcher, draft.sheets, told, counter, room)
+        plan, text, n_tokens = _fitted(draft, planner, settings.prompt_tokens, frame)
+        if n_tokens <= settings.prompt_tokens:
+            break
+    else:
+        raise GTRError(
+            f"prompt_tokens must be at least {n_tokens:,} for this question and these templates, got "
+            f"{settings.prompt_tokens:,}; raise it, or ask for less: fewer examples, a shorter question"
+        )
     return Prompt(
         question=question,
         text=text,
@@ -89,7 +100,7 @@ def _sheet(number: int, table: Table, matcher: Matcher, room: int, settings: Pro
 
 
 def _fitted(draft: _Draft, planner: Planner, budget: int, frame: int) -> tuple[Plan, str, int]:
-    """The plan that makes the best use of the budget, its text and its tokens."""
+    """The plan that makes the best use of the budget, or the least where none keeps it; its text and its tokens."""
     room = budget - frame
     best: tuple[Plan, str, int] | None = None
     tries = refinements = 0
@@ -108,10 +119,7 @@ def _fitted(draft: _Draft, planner: Planner, budget: int, frame: int) -> tuple[P
         if best is not None:
             return best
         if room <= 0:
-            raise GTRError(
-                f"prompt_tokens must be at least {n_tokens:,} for this question and these templates, got {budget:,}; "
-                "raise it, or ask for less: fewer examples, a shorter question"
-            )
+            return plan, text, n_tokens
         tries += 1
         # Joined parts may count more than their sum: so much less is tried, soon much less, in the end the least.
         room = 0 if tries == _TRIES else room - (n_tokens - budget) * max(1, 2 ** (tries - 3))

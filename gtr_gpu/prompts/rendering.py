@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
@@ -35,11 +36,34 @@ def rendered(folder: Path | None, values: Mapping[str, object]) -> str:
     Raises:
         GTRError: The folder holds no template of a known name, or one that is broken.
     """
+    with _told(folder):
+        # Whether a template ends in a line break depends on its last line, so there is room between all of them.
+        return _GAPS.sub("\n\n", _environment(folder).get_template(_MAIN).render(values).strip())
+
+
+def check_templates(folder: Path) -> None:
+    """Checks a user's templates as far as that goes without values.
+
+    Args:
+        folder: The folder.
+
+    Raises:
+        GTRError: It holds no template of a known name, or one that is broken.
+    """
+    environment = _environment(folder)
+    for name in template_names():
+        if (folder / name).is_file():
+            with _told(folder):
+                environment.get_template(name)
+
+
+@contextmanager
+def _told(folder: Path | None) -> Iterator[None]:
+    """Makes one sentence of what is wrong with a template."""
     import jinja2
 
     try:
-        # Whether a template ends in a line break depends on its last line, so there is room between all of them.
-        return _GAPS.sub("\n\n", _environment(folder).get_template(_MAIN).render(values).strip())
+        yield
     except jinja2.TemplateSyntaxError as error:
         raise _broken(f"{error.filename or error.name}, line {error.lineno}", error.message or "") from None
     except jinja2.TemplateNotFound as error:

@@ -149,7 +149,7 @@ def load_tokenizer(name: str | os.PathLike[str]) -> Any:  # noqa: ANN401 (any cl
         with quiet_hub():
             return _from_disk(Path(name)) if Path(name).exists() else _from_cache_or_hub(str(name))
     except Exception as error:  # the library raises errors of many kinds for files of many kinds
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".:")
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(" .:")
         raise GTRError(
             f"the tokenizer {str(name)!r} can't be had: {reason}; give a folder with one, or its name on the hub"
         ) from error

@@ -147,3 +147,10 @@ def test_a_prompt_of_32k_tokens_takes_a_moment():
     assert time.perf_counter() - start < 2, "a tenth of a second, on a machine that does nothing else"
     assert found[0].text == "Team 3 7"
     assert ShownCells(prompt).holds("city of 7")
+
+
+def test_a_model_that_repeats_a_chain_for_ever_takes_a_moment():
+    start = time.perf_counter()
+    assert cited_tables("Table 1-" * 20_000, 2) == ((1,), ())
+    assert cited_tables("Table 1 and Table 2, " * 10_000, 2) == ((1, 2), ())
+    assert time.perf_counter() - start < 2

@@ -76,3 +76,19 @@ def test_mistakes_are_one_line(gtr, fake, folder, words, told):
     assert (status, out) == (2, "")
     last = err.splitlines()[-1]
     assert last.startswith("gtr: ") and told in last
+
+
+@pytest.mark.parametrize("command", ["prompt", "ask"])
+def test_templates_and_names_that_are_none_are_told_before_anything_is_loaded(gtr, fake, folder, tmp_path, command):
+    (tmp_path / "table.jinja").write_text("{% for %}")
+    cases = {
+        ("--templates", ""): "it is empty; give a path",
+        ("--templates", tmp_path / "none"): "templates must be a folder",
+        ("--templates", tmp_path): "table.jinja, line 1 is broken",
+        ("--examples", ""): "it is empty; give a path",
+        ("--tokenizer", " "): "it is empty; give a name",
+    }
+    for options, said in cases.items():
+        status, out, err = gtr(command, folder, "Who?", *options)
+        assert (status, out) == (2, "") and said in err, options
+    assert not fake.asked

@@ -1,6 +1,7 @@
 """Each fault of a server ends in one clear sentence, loses nothing and shows no secret."""
 
 import email.utils
+import gzip
 import itertools
 import json
 import logging
@@ -75,6 +76,14 @@ OF_ONE_PROMPT = {
     "too large": (error(413, ""), "finds the prompt too long (413", 1),
     "429": (error(429, "slow down"), "is asked too often (429: slow down), 3 times; lower concurrency, or wait", 3),
     "429 for long": (error(429, "quota", retry_after="7200"), "asks to wait 7,200 seconds (429: quota); run it", 1),
+    "429 for ever": (error(429, "quota", retry_after="1e300"), "asks to wait 1e+300 seconds (429: quota); run it", 1),
+    "odd places": (
+        reply(422, {"detail": [{"loc": 5, "msg": 5}, {"msg": "a"}, {"loc": ["b", 1]}, 7]}),
+        "refuses the prompt (422: 5: 5; None: a; b.1: None); change what",
+        1,
+    ),
+    "unclosed titles": (reply(500, b"<html>" + b"<title>" * 9000), "failed (500), 3 times", 3),
+    "204": (reply(204, b""), "answers with what isn't JSON of a completion ('')", 3),
     "408": (error(408, "late"), "failed (408: late), 3 times", 3),
     "409": (error(409, "locked"), "failed (409: locked), 3 times", 3),
     "500": (reply(500, b"boom"), "failed (500: boom), 3 times; look at the server's log", 3),
@@ -106,6 +115,8 @@ OF_ONE_PROMPT = {
         "has a model that calls a tool in place of an answer; take another model",
         1,
     ),
+    "tool and blanks": (answer("", tool_calls=[{}]), "has a model that calls a tool in place of an answer", 1),
+    "error without words": (reply(200, {"error": {"code": "x"}}), "reports an error, 3 times", 3),
     "reasoning only": (answer("", "length", reasoning_content="hm"), "spent all its tokens on reasoning", 1),
     "error in a 200": (reply(200, {"error": {"message": "upstream", "code": 502}}), "failed (502: upstream), 3", 3),
     "error text in a 200": (reply(200, {"error": "worker died"}), "reports an error (worker died), 3 times", 3),
@@ -128,6 +139,16 @@ OF_ALL_PROMPTS = {
         1,
     ),
     "redirect to nowhere": (reply(302, b""), "sends its callers elsewhere (302); check base_url", 1),
+    "redirect to what is no URL": (
+        reply(302, b"", location="http://[::1"),
+        "sends its callers elsewhere (302); check base_url",
+        1,
+    ),
+    "redirect to a script": (
+        reply(302, b"", location="javascript:x"),
+        "sends its callers elsewhere (302); check base_url",
+        1,
+    ),
 }
 
 
@@ -325,6 +346,64 @@ def test_a_stream_without_end(server, delta):
         endpoint(server, retries=0).stream("Where?", 3, lambda text: None)
 
 
+@pytest.mark.parametrize("line", [b"data: {}\n\n", b'data: {"choices": [{"delta": {"content": ""}}]}\n\n'])
+def test_a_stream_that_drips_nothing_is_not_waited_for(server, line):
+    def drip(call, write):
+        write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n")
+        while not server.ended.wait(0.05):
+            write(line)
+
+    server.script = [drip]
+    with pytest.raises(ModelError, match=r"no whole answer within 0.3 seconds"):
+        endpoint(server, timeout=0.3, retries=0).stream("Where?", 9, lambda text: None)
+
+
+def test_a_stream_that_is_a_bomb(server):
+    def bomb(call, write):
+        write(b"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\nconnection: close\r\n\r\n")
+        write(gzip.compress(b"\n" * (1 << 26)))
+
+    server.script = [bomb]
+    with pytest.raises(ModelError, match="sends more than 32 MiB for one answer"):
+        endpoint(server, retries=0, timeout=30).stream("Where?", 9, lambda text: None)
+
+
+def test_of_several_choices_the_first_one_is_streamed(server):
+    two = {"choices": [{"index": 1, "delta": {"content": "B"}}, {"index": 0, "delta": {"content": "A"}}]}
+    other = {"choices": [{"index": 1, "delta": {"content": "B"}, "finish_reason": "length"}]}
+    server.script = [stream(two, other, two, piece(finish_reason="stop"))]
+    shown = []
+    completion = endpoint(server).stream("Where?", 9, shown.append)
+    assert (completion.text, completion.finish_reason, shown) == ("AA", "stop", ["A", "A"])
+
+
+def test_a_stream_that_refuses(server):
+    server.script = [stream(piece(refusal="I "), piece(refusal="won't"), piece(finish_reason="stop"))]
+    with pytest.raises(ModelError, match=r"has a model that refuses to answer \(I won't\)"):
+        endpoint(server).stream("Where?", 9, lambda text: None)
+
+
+def test_a_whole_answer_on_several_lines_may_come_for_a_stream(server):
+    server.script = [reply(200, json.dumps(completion("fine"), indent=1).encode())]
+    assert endpoint(server).stream("Where?", 9, lambda text: None).text == "fine"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("OPENAI_ORG_ID", "\u00fc"), ("OPENAI_PROJECT_ID", "a\nX: y"), ("OPENAI_CUSTOM_HEADERS", "X-A: b\nX-B: \u00fc")],
+)
+def test_headers_of_the_environment_that_are_none(server, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    with pytest.raises(GTRError, match=f"the environment variable {name} holds characters that no header has"):
+        endpoint(server)
+
+
+def test_a_proxy_that_is_no_url(server, monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://[::1")
+    with pytest.raises(GTRError, match=r"can't be asked .*; check the environment's proxies"):
+        endpoint(server)
+
+
 def test_a_stream_that_is_all_reasoning(server):
     server.script = [stream(piece(reasoning_content="hm"), piece(finish_reason="length"))]
     with pytest.raises(ModelError, match="spent all its tokens on reasoning and gave no answer; raise max_new_tokens"):
@@ -420,7 +499,21 @@ def test_base_urls(given, url):
 
 @pytest.mark.parametrize(
     "given",
-    ["", "localhost:8000/v1", "ftp://host/v1", "http://", "http://host:port/", "sk-12345678", "http://h/?key=12345678"],
+    [
+        "",
+        "localhost:8000/v1",
+        "ftp://host/v1",
+        "http://",
+        "http://host:port/",
+        "sk-12345678",
+        "http://h/?key=12345678",
+        "http://\0/",
+        "http://h/v1\0",
+        "http://h h/",
+        "http://u:12345678 @h/",
+        "http://h\nh/",
+        "http://h/\ud800",
+    ],
 )
 def test_what_is_no_base_url(given):
     with pytest.raises(GTRError, match=r"base_url .*; give one such as http://localhost:8000/v1") as raised:
@@ -441,6 +534,16 @@ def test_models_that_are_refused_are_not_listed(server):
         Endpoint(Address(server.url), None, backoff=0.001)
     server.models = models("tiny")
     assert Endpoint(Address(server.url), None).name == "tiny"
+
+
+def test_any_success_is_one(server):
+    server.script = [reply(201, completion("fine"))]
+    assert next(endpoint(server).complete(["a"], 9))[1].text == "fine"
+
+
+def test_a_name_that_no_request_could_have(server):
+    with pytest.raises(GTRError, match="model must be a name at the server"):
+        Endpoint(Address(server.url), "a\ud800")
 
 
 def test_the_answer_to_a_stream_may_be_no_stream(server):
