@@ -23,15 +23,14 @@ from gtr_gpu.features.heuristic import stop_words_of
 from gtr_gpu.features.stems import stem_of
 from gtr_gpu.features.tokens import terms
 from gtr_gpu.index import GTRIndex
-from gtr_gpu.prompts import Prompt, PromptRelation, PromptSettings, build_prompt, prompt_relations
+from gtr_gpu.prompts import Prompt, PromptRelation, PromptSettings, build_prompt
+from gtr_gpu.prompts.retrieval import find_tables
 from gtr_gpu.prompts.settings import TABLE_FORMATS
 from gtr_gpu.prompts.tokens import EstimatedCounter, TokenCounter, TokenizerCounter, load_tokenizer
 from gtr_gpu.tables import Table
 
 BUDGETS = (1024, 4096, 32768)
 K = 10
-# Questions that are searched at once.
-TOGETHER = 256
 
 
 @dataclass(frozen=True)
@@ -62,12 +61,8 @@ def tokenizer(name: str | None) -> TokenizerCounter:
 
 def found(index: GTRIndex, lines: Sequence[dict[str, Any]]) -> Iterator[Asked]:
     """Searches the tables of questions."""
-    for start in range(0, len(lines), TOGETHER):
-        batch = lines[start : start + TOGETHER]
-        result = index.search([line["query"] for line in batch], min(K, index.n_tables), edges=True)
-        for number, line in enumerate(batch):
-            tables = [index.table(row) for row in result.ids[number].tolist() if row >= 0]
-            yield Asked(line, tables, prompt_relations((result.edges or [])[number]))
+    for line, (tables, relations) in zip(lines, find_tables(index, [line["query"] for line in lines], K), strict=True):
+        yield Asked(line, tables, relations)
 
 
 def sizes(asked: Sequence[Asked], counter: TokenCounter, budget: int) -> dict[str, Any]:

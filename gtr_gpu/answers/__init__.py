@@ -1,4 +1,7 @@
-"""From a model's output to an answer that names the tables and cells it rests on."""
+"""From a model's output to an answer that names the tables and cells it rests on.
+
+The public names are loaded when they are first used, so that records are at hand without torch.
+"""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
+AnswerValue = str | tuple[str, ...]
+"""What an answer says: a text, or the items of a list."""
+
 
 class CitedCell(NamedTuple):
     """A cell that an answer rests on.
@@ -35,7 +38,7 @@ class Answer:
         raw: The model's output, as it came.
     """
 
-    value: str | tuple[str, ...] | None
+    value: AnswerValue | None
     reasoning: str
     tables: tuple[int, ...]
     unknown_tables: tuple[int, ...]

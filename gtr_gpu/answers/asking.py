@@ -14,26 +14,20 @@ from typing import TYPE_CHECKING, Any
 from gtr_gpu.answers.answer import Answer
 from gtr_gpu.answers.journal import Journal
 from gtr_gpu.answers.parse import parse_answer
-from gtr_gpu.answers.record import CUT, Answered, Unanswered
+from gtr_gpu.answers.record import Answered, Unanswered, was_cut
 from gtr_gpu.config import KNOBS, Config
 from gtr_gpu.errors import GTRError
-from gtr_gpu.language_models.model import Completion, LanguageModel, ModelError
+from gtr_gpu.language_models.model import DEFAULT_NEW_TOKENS, Completion, LanguageModel, ModelError
 from gtr_gpu.progress import Progress, Silent
 from gtr_gpu.prompts import build_prompt
 from gtr_gpu.prompts.prompt import Prompt
-from gtr_gpu.prompts.relations import prompt_relations
+from gtr_gpu.prompts.retrieval import Found, find_tables
 from gtr_gpu.prompts.settings import PromptSettings
 
 if TYPE_CHECKING:
     from gtr_gpu.index import GTRIndex
-    from gtr_gpu.results import Edge
-    from gtr_gpu.tables.table import Table
 
-DEFAULT_NEW_TOKENS = 1024
-NO_TABLES = "no tables"
-
-# Questions that are searched for at a time: few, so that the first prompt is soon there.
-_BATCH = 32
+_NO_TABLES = "no tables"
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +88,7 @@ def ask(
     return asking.answers(named, out, overwrite, show, progress or Silent())
 
 
-def run_settings(
+def _run_settings(
     index: GTRIndex, model: LanguageModel, k: int, config: Config, settings: PromptSettings, max_new_tokens: int
 ) -> dict[str, Any]:
     """All that answers depend on besides their questions, as plain values for a `Journal`."""
@@ -133,7 +127,6 @@ class _Asking:
         self._settings = settings
         self._max_new_tokens = max_new_tokens
         self._note = note
-        self._told: set[str] = set()
         self._under_way: dict[int, tuple[str | int, Prompt]] = {}
         self._unasked: list[Answered | Unanswered] = []
 
@@ -149,7 +142,7 @@ class _Asking:
         if out is None:
             yield from self._asked(questions, show, progress)
             return
-        settings = run_settings(self._index, self._model, self._k, self._config, self._settings, self._max_new_tokens)
+        settings = _run_settings(self._index, self._model, self._k, self._config, self._settings, self._max_new_tokens)
         with Journal(out, settings, overwrite=overwrite) as journal:
             missing = {}
             for query_id, text in questions.items():
@@ -182,16 +175,14 @@ class _Asking:
     ) -> Generator[Answered | Unanswered, None, None]:
         prompts = self._prompts(questions)
         outcomes = self._streamed(prompts, show) if show else self._model.complete(prompts, self._max_new_tokens)
-        try:
-            for number, outcome in outcomes:
+        with closing(outcomes):
+            try:
+                for number, outcome in outcomes:
+                    yield from self._take_unasked()
+                    yield self._one(number, outcome)
+            except ModelError:
                 yield from self._take_unasked()
-                yield self._one(number, outcome)
-        except ModelError:
-            yield from self._take_unasked()
-            raise
-        finally:
-            # Calls that are under way end now, not when the last reference to the iterator goes.
-            getattr(outcomes, "close", lambda: None)()
+                raise
         yield from self._take_unasked()
 
     @staticmethod
@@ -208,12 +199,12 @@ class _Asking:
         query_id, prompt = self._under_way.pop(number)
         if isinstance(outcome, ModelError):
             return Unanswered(query_id, prompt.question, str(outcome))
-        answer = parse_answer(outcome.text, prompt, self._settings.answer_kind, cut=was_cut(outcome))
+        answer = parse_answer(outcome.text, prompt, self._settings.answer_kind, cut=was_cut(outcome.finish_reason))
         return Answered.of(query_id, prompt, answer, outcome, self._model.name)
 
     def _streamed(
         self, prompts: Iterator[str], show: Callable[[str], None]
-    ) -> Iterator[tuple[int, Completion | ModelError]]:
+    ) -> Generator[tuple[int, Completion | ModelError], None, None]:
         for number, prompt in enumerate(prompts):
             try:
                 yield number, self._model.stream(prompt, self._max_new_tokens, show)
@@ -228,38 +219,33 @@ class _Asking:
             yield self._unasked.pop(0)
 
     def _prompts(self, questions: Mapping[str | int, str]) -> Iterator[str]:
-        """The prompts, made batch by batch as the model takes them; those that it has are under way."""
+        """The prompts, made as the model takes them; those that it has are under way."""
+        found_for_each = find_tables(
+            self._index,
+            list(questions.values()),
+            self._k,
+            relations=self._settings.relations,
+            config=self._config,
+            tell=self._note,
+        )
         number = 0
-        names = list(questions)
-        for start in range(0, len(names), _BATCH):
-            batch = names[start : start + _BATCH]
-            found = self._index.search(
-                [questions[name] for name in batch], self._k, config=self._config, edges=self._settings.relations
-            )
-            for text in found.notes:
-                if text not in self._told:
-                    self._told.add(text)
-                    self._note(text)
-            rows = found.ids.tolist()
-            for place, name in enumerate(batch):
-                tables = [self._index.table(row) for row in rows[place] if row >= 0]
-                edges = found.edges[place] if found.edges is not None else []
-                prompt = self._prompt(name, questions[name], tables, edges)
-                if prompt is not None:
-                    self._under_way[number] = name, prompt
-                    number += 1
-                    yield prompt.text
+        for (name, question), found in zip(questions.items(), found_for_each, strict=True):
+            prompt = self._prompt(name, question, found)
+            if prompt is not None:
+                self._under_way[number] = name, prompt
+                number += 1
+                yield prompt.text
 
-    def _prompt(self, name: str | int, question: str, tables: Sequence[Table], edges: Sequence[Edge]) -> Prompt | None:
+    def _prompt(self, name: str | int, question: str, found: Found) -> Prompt | None:
         try:
-            prompt = build_prompt(question, tables, prompt_relations(edges), self._settings, self._model.tokens)
+            prompt = build_prompt(question, found.tables, found.relations, self._settings, self._model.tokens)
         except GTRError as error:
             self._unasked.append(Unanswered(name, question, str(error)))
             return None
         if prompt.tables:
             return prompt
         # Without a table a model could only make something up.
-        nothing = Completion("", NO_TABLES, 0, 0, 0.0)
+        nothing = Completion("", _NO_TABLES, 0, 0, 0.0)
         answer = Answer(None, "", (), (), (), "")
         self._unasked.append(Answered.of(name, prompt, answer, nothing, self._model.name))
         return None
@@ -269,11 +255,6 @@ def _numbered(questions: Sequence[str]) -> dict[str | int, str]:
     if isinstance(questions, str):
         raise GTRError("questions must be a list of questions, got one text; put it in a list")
     return {str(number): text for number, text in enumerate(questions, 1)}
-
-
-def was_cut(completion: Completion) -> bool:
-    """Whether a completion ends where its limit was, or a filter, in the words of several servers."""
-    return completion.finish_reason in (*CUT, "content_filter")
 
 
 def within_window(

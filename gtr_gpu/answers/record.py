@@ -6,13 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gtr_gpu.answers.answer import Answer
+from gtr_gpu.answers.answer import Answer, AnswerValue
 from gtr_gpu.language_models.model import Completion
 from gtr_gpu.prompts.prompt import Prompt
-
-Value = str | tuple[str, ...]
-CUT = ("length", "max_tokens", "model_length")
-"""What servers call it where a model stopped at its limit of tokens."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,7 @@ class Answered:
 
     query_id: str | int
     query: str
-    answer: Value | None
+    answer: AnswerValue | None
     reasoning: str
     tables: tuple[ReadTable, ...]
     cells: tuple[UsedCell, ...]
@@ -95,9 +91,9 @@ class Answered:
     earlier: bool = False
 
     @property
-    def was_cut(self) -> bool:
+    def reached_limit(self) -> bool:
         """Whether the model stopped at its limit of tokens."""
-        return self.finish_reason in CUT
+        return reached_limit(self.finish_reason)
 
     @classmethod
     def of(cls, query_id: str | int, prompt: Prompt, answer: Answer, completion: Completion, model: str) -> Answered:
@@ -195,3 +191,13 @@ class Unanswered:
     def to_json(self) -> dict[str, Any]:
         """All of it as plain values."""
         return {"query_id": self.query_id, "query": self.query, "error": self.error}
+
+
+def reached_limit(finish_reason: str | None) -> bool:
+    """Whether a model stopped at its limit of tokens, in the words of several servers."""
+    return finish_reason in ("length", "max_tokens", "model_length")
+
+
+def was_cut(finish_reason: str | None) -> bool:
+    """Whether an output ends where a limit or a filter cut it, so that its end may be half a word."""
+    return reached_limit(finish_reason) or finish_reason == "content_filter"

@@ -7,9 +7,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from gtr_gpu.answers.answer import AnswerValue
 from gtr_gpu.prompts.settings import AnswerKind
-
-Value = str | tuple[str, ...]
 
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'", "nbsp": " "}
 _ESCAPE = re.compile(r"&(?:(lt|gt|amp|quot|apos|nbsp)|#(\d{1,7})|#x([0-9a-fA-F]{1,6}));|\\\||\\u00(3c|5b)")
@@ -60,7 +59,7 @@ _EITHER = re.compile(
 _LONGEST_LABEL = 300
 
 
-def value_of(text: str, kind: AnswerKind, is_cell: Callable[[str], bool] = lambda text: False) -> Value | None:
+def value_of(text: str, kind: AnswerKind, is_cell: Callable[[str], bool] = lambda text: False) -> AnswerValue | None:
     """The value of an answer's text; None where it says that there is no answer.
 
     Args:

@@ -20,8 +20,8 @@ _INDENT = (0, 0, 0, 2)
 _TAG = re.compile(
     r"<\s{0,3}([/\\]?)\s{0,3}(?:final[\s_-]?)?(answer|reasoning|think(?:ing)?)\b[^<>\n]{0,40}>", re.IGNORECASE
 )
-# A tag, or an escaped sign, that may come in several pieces is held back so long.
 _BLANK_LINES = re.compile(r"\n\s*\n")
+# A tag, or an escaped sign, that may come in several pieces is held back so long.
 _HELD = re.compile(r"<[^<>\n]{0,60}$|&[#\w]{0,8}$")
 
 
@@ -29,7 +29,7 @@ def why_nothing(one: Answered, most_tokens: int) -> str:
     """Why a model's output gives no answer, in words."""
     if not one.tables:
         return "no table was found"
-    if one.was_cut:
+    if one.reached_limit:
         return f"the model wrote {most_tokens:,} tokens without coming to one; --max-new-tokens allows more"
     if not one.raw.strip():
         return "the model wrote nothing"
@@ -126,7 +126,7 @@ def _usage(one: Answered) -> str:
     given = f" of {counted(len(one.tables), 'table')}" if one.tables else ""
     read = "" if one.prompt_tokens is None else f"{one.prompt_tokens:,} tokens{given} read"
     wrote = "" if one.completion_tokens is None else f"{one.completion_tokens:,} written"
-    stopped = "stopped at its limit" if one.was_cut else ""
+    stopped = "stopped at its limit" if one.reached_limit else ""
     left_out = f"{counted(one.left_out_tables, 'table')} had no room" if one.left_out_tables else ""
     return ", ".join(filter(None, (visible(one.model), read, wrote, duration(one.seconds), stopped, left_out)))
 

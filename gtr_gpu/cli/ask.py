@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from gtr_gpu import language_models
 from gtr_gpu.answers.record import Answered, Unanswered
 from gtr_gpu.cli import answered, common, model_options, prompt_options
 from gtr_gpu.cli.common import put, say
@@ -24,6 +25,9 @@ from gtr_gpu.cli.search import search_config
 from gtr_gpu.cli.text import counted, visible
 from gtr_gpu.cli.view import View
 from gtr_gpu.errors import GTRError
+from gtr_gpu.language_models.address import DEFAULT_KEY_VARIABLE
+from gtr_gpu.language_models.choose import DEFAULT_CONCURRENCY, DEFAULT_RETRIES, DEFAULT_TIMEOUT
+from gtr_gpu.language_models.model import DEFAULT_NEW_TOKENS, ModelError
 
 if TYPE_CHECKING:
     from gtr_gpu.progress import Progress
@@ -57,16 +61,16 @@ def run(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Answer anew what --out holds.")] = False,
     model: model_options.Model = None,
     base_url: model_options.BaseUrl = None,
-    api_key_env: model_options.ApiKeyEnv = model_options.KEY_VARIABLE,
-    tokenizer: prompt_options.Tokenizer = None,
+    api_key_env: model_options.ApiKeyEnv = DEFAULT_KEY_VARIABLE,
+    tokenizer: model_options.Tokenizer = None,
     k: prompt_options.K = 10,
     prompt_tokens: prompt_options.PromptTokens = DEFAULTS.prompt_tokens,
-    max_new_tokens: model_options.NewTokens = model_options.NEW_TOKENS,
+    max_new_tokens: model_options.NewTokens = DEFAULT_NEW_TOKENS,
     table_format: prompt_options.Format = DEFAULTS.table_format,
     answer_kind: prompt_options.Kind = DEFAULTS.answer_kind,
-    timeout: model_options.Timeout = model_options.TIMEOUT,
-    retries: model_options.Retries = model_options.RETRIES,
-    concurrency: model_options.Concurrency = model_options.CONCURRENCY,
+    timeout: model_options.Timeout = DEFAULT_TIMEOUT,
+    retries: model_options.Retries = DEFAULT_RETRIES,
+    concurrency: model_options.Concurrency = DEFAULT_CONCURRENCY,
     no_relations: prompt_options.NoRelations = False,
     no_reasoning: prompt_options.NoReasoning = False,
     examples: prompt_options.Examples = None,
@@ -79,13 +83,12 @@ def run(
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each question.")] = False,
     quiet: common.Quiet = False,
 ) -> None:
-    """Answer a question from the tables found: by which steps, tables and cells."""
+    """Answer questions by a language model that reads the tables found, and tell its steps, tables and cells."""
     if k < 1:
         raise GTRError(f"-k must be at least 1, got {k}")
     if overwrite and out is None:
         raise GTRError("--overwrite needs a file to overwrite; give it with --out")
-    model_options.check_model(model, base_url, max_new_tokens)
-    model_options.check_key(api_key_env, base_url)
+    model_options.check_options(model, base_url, api_key_env, max_new_tokens)
     common.check_search_knobs(preset, assignments)
     settings = prompt_options.prompt_settings(
         prompt_tokens=prompt_tokens,
@@ -102,15 +105,14 @@ def run(
 
     from gtr_gpu.answers import ask
     from gtr_gpu.index import GTRIndex
-    from gtr_gpu.language_models.model import ModelError
 
     display = _Display(wanted, out, as_json, max_new_tokens)
     try:
         with display, GTRIndex.load(folder) as index, display.progress(quiet) as progress:
-            named = model_options.open_model(
-                model=model,
-                base_url=base_url,
-                api_key_env=api_key_env,
+            opened = language_models.open_model(
+                model,
+                base_url,
+                key_variable=api_key_env,
                 tokenizer=tokenizer,
                 timeout=timeout,
                 retries=retries,
@@ -119,7 +121,7 @@ def run(
             asking = ask(
                 index,
                 {query.query_id: query.text for query in wanted},
-                named,
+                opened,
                 k=k,
                 config=search_config(index.config, preset, assignments or ()),
                 settings=settings,

@@ -7,27 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from gtr_gpu.cli import common, model_options, prompt_options
+from gtr_gpu import language_models
+from gtr_gpu.cli import benchmark_options, common, model_options, prompt_options
 from gtr_gpu.cli.common import put
 from gtr_gpu.cli.progress import drawn
 from gtr_gpu.cli.prompt_options import DEFAULTS
 from gtr_gpu.cli.text import counted
 from gtr_gpu.errors import GTRError
+from gtr_gpu.language_models.address import DEFAULT_KEY_VARIABLE
+from gtr_gpu.language_models.choose import DEFAULT_CONCURRENCY, DEFAULT_RETRIES, DEFAULT_TIMEOUT
+from gtr_gpu.language_models.model import DEFAULT_NEW_TOKENS
 
 if TYPE_CHECKING:
     from gtr_gpu.evaluation.answering.plan import VariantName
 
 
 def run(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR",
-            help="A benchmark of `gtr benchmark build`, or one task of it.",
-            show_default=False,
-            parser=common.given_path,
-        ),
-    ],
+    folder: benchmark_options.Benchmark,
     out: Annotated[
         Path,
         typer.Option(
@@ -39,8 +35,8 @@ def run(
     ] = Path("results"),
     model: model_options.Model = None,
     base_url: model_options.BaseUrl = None,
-    api_key_env: model_options.ApiKeyEnv = model_options.KEY_VARIABLE,
-    tokenizer: prompt_options.Tokenizer = None,
+    api_key_env: model_options.ApiKeyEnv = DEFAULT_KEY_VARIABLE,
+    tokenizer: model_options.Tokenizer = None,
     k: Annotated[
         str, typer.Option("-k", metavar="K,K", help="Tables for each question; each number is a run of its own.")
     ] = "10,20,50",
@@ -48,7 +44,7 @@ def run(
         str, typer.Option("--variants", metavar="all|a,b", help="Of full, no-relations and no-reasoning.")
     ] = "all",
     prompt_tokens: prompt_options.PromptTokens = DEFAULTS.prompt_tokens,
-    max_new_tokens: model_options.NewTokens = model_options.NEW_TOKENS,
+    max_new_tokens: model_options.NewTokens = DEFAULT_NEW_TOKENS,
     table_format: prompt_options.Format = DEFAULTS.table_format,
     examples: prompt_options.Examples = None,
     few_shot: prompt_options.FewShot = 0,
@@ -63,38 +59,21 @@ def run(
         int | None,
         typer.Option("--sample", metavar="N", help="Ask only a seeded sample of N questions that have an answer."),
     ] = None,
-    timeout: model_options.Timeout = model_options.TIMEOUT,
-    retries: model_options.Retries = model_options.RETRIES,
-    concurrency: model_options.Concurrency = model_options.CONCURRENCY,
-    encoder: Annotated[
-        str | None, typer.Option("--encoder", metavar="NAME", help="A Hugging Face encoder: a name or a folder.")
-    ] = None,
-    encodings: Annotated[
-        Path | None,
-        typer.Option(
-            "--encodings",
-            metavar="DIR",
-            help="The folder of encodings, which several RESULTS may share; by default one in RESULTS.",
-            parser=common.given_path,
-        ),
-    ] = None,
+    timeout: model_options.Timeout = DEFAULT_TIMEOUT,
+    retries: model_options.Retries = DEFAULT_RETRIES,
+    concurrency: model_options.Concurrency = DEFAULT_CONCURRENCY,
+    encoder: benchmark_options.Encoder = None,
+    encodings: benchmark_options.Encodings = None,
     device: Annotated[common.Device, typer.Option("--device", help="Where tables are found.")] = "auto",
-    seed: Annotated[int, typer.Option("--seed", help="Seed of orders, samples and intervals.")] = 0,
+    seed: benchmark_options.Seed = 0,
     quiet: common.Quiet = False,
 ) -> None:
     """Score a language model's answers, with the paper's ablations, each at several k.
 
     What the model says is kept as it comes: the same command goes on where it was stopped, and asks nothing twice.
     """
-    if encoder is not None and not encoder.strip():
-        raise GTRError("--encoder is empty; give a name on the hub or a folder, or leave it out for the default")
-    if not 0 <= seed < 2**32:
-        raise GTRError(f"--seed must be a whole number from 0 to 2^32 - 1, got {seed}")
-    for place, what in ((out, "results"), (encodings, "encodings")):
-        if place is not None and place.exists() and not place.is_dir():
-            raise GTRError(f"{place} is a file; give a folder for the {what}")
-    model_options.check_model(model, base_url, max_new_tokens)
-    model_options.check_key(api_key_env, base_url)
+    benchmark_options.check_options(encoder, seed, out, encodings)
+    model_options.check_options(model, base_url, api_key_env, max_new_tokens)
     settings = prompt_options.prompt_settings(
         prompt_tokens=prompt_tokens,
         table_format=table_format,
@@ -105,8 +84,8 @@ def run(
         few_shot=0,
         templates=templates,
     )
-    cuts, names = _cuts(k), _variants(variants)
-    _check_libraries()
+    cuts, names = benchmark_options.read_cuts("-k", k), _variants(variants)
+    benchmark_options.check_libraries({"scipy": "scipy"})
 
     from gtr_gpu.evaluation.answering.plan import AnswerPlan
     from gtr_gpu.evaluation.answering.report import write_report
@@ -118,16 +97,16 @@ def run(
     n_runs, failed = 0, 0
     with drawn(quiet) as progress:
         with progress.stage("Loading the language model"):
-            named = model_options.open_model(
-                model=model,
-                base_url=base_url,
-                api_key_env=api_key_env,
+            opened = language_models.open_model(
+                model,
+                base_url,
+                key_variable=api_key_env,
                 tokenizer=tokenizer,
                 timeout=timeout,
                 retries=retries,
                 concurrency=concurrency,
             )
-        for record in answer(folder, out, plan, named, encoder, device, progress, encodings):
+        for record in answer(folder, out, plan, opened, encoder, device, progress, encodings):
             n_runs += 1
             failed += record["failed"]
             if not quiet:
@@ -150,13 +129,6 @@ def _line(record: dict[str, Any]) -> str:
     )
 
 
-def _cuts(text: str) -> tuple[int, ...]:
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isascii() and part.isdecimal() for part in parts):
-        raise GTRError(f"-k must be whole numbers separated by commas, such as 10,20,50, got {text!r}")
-    return tuple(sorted({int(part) for part in parts}))
-
-
 def _variants(text: str) -> tuple[VariantName, ...]:
     from gtr_gpu.evaluation.answering.plan import VARIANTS
 
@@ -167,11 +139,3 @@ def _variants(text: str) -> tuple[VariantName, ...]:
     if not asked:
         raise GTRError(f"--variants is empty; give all, or some of {', '.join(VARIANTS)}")
     return tuple(name for name in VARIANTS if "all" in asked or name in asked)
-
-
-def _check_libraries() -> None:
-    """Says at once that a library of the harness is missing."""
-    from importlib.util import find_spec
-
-    if find_spec("scipy") is None:
-        raise GTRError('the harness needs scipy; `pip install "gtr-gpu[bench]"` brings it')

@@ -7,22 +7,15 @@ from typing import Annotated, Literal
 
 import typer
 
-from gtr_gpu.cli import common
+from gtr_gpu.cli import benchmark_options, common
 from gtr_gpu.cli.common import put
 from gtr_gpu.cli.progress import drawn
-from gtr_gpu.errors import GTRError
+
+_LIBRARIES = {"bm25s": "bm25s", "Stemmer": "PyStemmer", "sklearn": "scikit-learn", "scipy": "scipy"}
 
 
 def run(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="DIR",
-            help="A benchmark of `gtr benchmark build`, or one task of it.",
-            show_default=False,
-            parser=common.given_path,
-        ),
-    ],
+    folder: benchmark_options.Benchmark,
     out: Annotated[
         Path,
         typer.Option(
@@ -57,32 +50,16 @@ def run(
         str | None,
         typer.Option("--k", metavar="K,K", help="Cuts of the metrics; 10,20,50, and 1,5,10 on whole tables."),
     ] = None,
-    encoder: Annotated[
-        str | None, typer.Option("--encoder", metavar="NAME", help="A Hugging Face encoder: a name or a folder.")
-    ] = None,
-    encodings: Annotated[
-        Path | None,
-        typer.Option(
-            "--encodings",
-            metavar="DIR",
-            help="The folder of encodings, which several RESULTS may share; by default one in RESULTS.",
-            parser=common.given_path,
-        ),
-    ] = None,
+    encoder: benchmark_options.Encoder = None,
+    encodings: benchmark_options.Encodings = None,
     device: Annotated[common.Device, typer.Option("--device", help="Where to compute.")] = "auto",
-    seed: Annotated[int, typer.Option("--seed", help="Seed of orders, samples and intervals.")] = 0,
+    seed: benchmark_options.Seed = 0,
     quiet: common.Quiet = False,
 ) -> None:
     """Measure retrieval methods on a benchmark, without showing them a label."""
-    if encoder is not None and not encoder.strip():
-        raise GTRError("--encoder is empty; give a name on the hub or a folder, or leave it out for the default")
-    if not 0 <= seed < 2**32:
-        raise GTRError(f"--seed must be a whole number from 0 to 2^32 - 1, got {seed}")
-    for place, what in ((out, "results"), (encodings, "encodings")):
-        if place is not None and place.exists() and not place.is_dir():
-            raise GTRError(f"{place} is a file; give a folder for the {what}")
-    cuts = _cuts(k)
-    _check_libraries()
+    benchmark_options.check_options(encoder, seed, out, encodings)
+    cuts = None if k is None else benchmark_options.read_cuts("--k", k)
+    benchmark_options.check_libraries(_LIBRARIES)
 
     from gtr_gpu.evaluation.methods.registry import METHODS, chosen
     from gtr_gpu.evaluation.report import write_report
@@ -114,25 +91,3 @@ def _line(record: dict[str, object]) -> str:
     figures = ", ".join(f"{name} {100 * values[0]:.1f}" for name, values in list(metrics.items())[:3])
     label = " (label used)" if record["label_used"] else ""
     return f"{record['task']}/{record['protocol']}, {record['questions']}: {record['method']}{label}: {figures}"
-
-
-def _cuts(text: str | None) -> tuple[int, ...] | None:
-    if text is None:
-        return None
-    parts = [part.strip() for part in text.split(",")]
-    if not all(part.isdecimal() for part in parts):
-        raise GTRError(f"--k must be whole numbers separated by commas, such as 10,20,50, got {text!r}")
-    return tuple(sorted({int(part) for part in parts}))
-
-
-def _check_libraries() -> None:
-    """Says at once that the baselines' libraries are missing."""
-    from importlib.util import find_spec
-
-    missing = [package for module, package in _LIBRARIES.items() if find_spec(module) is None]
-    if missing:
-        them = "it" if len(missing) == 1 else "them"
-        raise GTRError(f'the harness needs {", ".join(missing)}; `pip install "gtr-gpu[bench]"` brings {them}')
-
-
-_LIBRARIES = {"bm25s": "bm25s", "Stemmer": "PyStemmer", "sklearn": "scikit-learn", "scipy": "scipy"}

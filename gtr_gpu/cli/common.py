@@ -113,6 +113,17 @@ def given_path(text: str | Path) -> Path:
     return Path(text)
 
 
+def given_name(text: str) -> str:
+    """The name that an option gives.
+
+    Raises:
+        typer.BadParameter: There is none.
+    """
+    if not text.strip():
+        raise typer.BadParameter("it is empty; give a name or a folder, or leave the option out")
+    return text
+
+
 def check_search_knobs(preset: str | None, assignments: Sequence[str] | None) -> None:
     """Checks the knobs of a search before anything heavy is loaded.
 

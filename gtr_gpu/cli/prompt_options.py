@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gtr_gpu.cli.common import given_path
+from gtr_gpu.cli.common import given_name, given_path
 from gtr_gpu.cli.text import counted
 from gtr_gpu.errors import GTRError
 from gtr_gpu.prompts.settings import AnswerKind, Example, PromptSettings, TableFormat
@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     from gtr_gpu.prompts.tokens import TokenCounter
 
 DEFAULTS = PromptSettings()
-
-
-def _given_name(text: str) -> str:
-    if not text.strip():
-        raise typer.BadParameter("it is empty; give a name or a folder, or leave the option out")
-    return text
-
 
 K = Annotated[int, typer.Option("-k", metavar="K", help="Tables for each question.")]
 PromptTokens = Annotated[
@@ -37,7 +30,7 @@ Tokenizer = Annotated[
         "--tokenizer",
         metavar="NAME|DIR",
         help="What counts tokens: a name on the hub, a folder or a GGUF file; else they are estimated, generously.",
-        parser=_given_name,
+        parser=given_name,
     ),
 ]
 NoRelations = Annotated[bool, typer.Option("--no-relations", help="Don't tell how the tables are related.")]
@@ -57,7 +50,7 @@ Templates = Annotated[
     typer.Option(
         "--templates",
         metavar="DIR",
-        help="Templates in place of the packaged ones of the same name.",
+        help="Templates that replace the packaged ones of the same names.",
         parser=given_path,
     ),
 ]

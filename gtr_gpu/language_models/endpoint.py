@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import queue
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -84,7 +84,9 @@ class Endpoint:
     def __repr__(self) -> str:
         return f"Endpoint({self.name!r} at {self._address.url!r})"
 
-    def complete(self, prompts: Iterable[str], max_new_tokens: int) -> Iterator[tuple[int, Completion | ModelError]]:
+    def complete(
+        self, prompts: Iterable[str], max_new_tokens: int
+    ) -> Generator[tuple[int, Completion | ModelError], None, None]:
         """Completes prompts, as many at once as `concurrency` allows, each yielded as soon as it is ready.
 
         Whoever stops early, by closing the generator or with Ctrl-C, ends the calls that are under way.

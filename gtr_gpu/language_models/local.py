@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -94,7 +94,9 @@ class LocalModel:
     def __repr__(self) -> str:
         return f"LocalModel({self.name!r} on {self._device})"
 
-    def complete(self, prompts: Iterable[str], max_new_tokens: int) -> Iterator[tuple[int, Completion | ModelError]]:
+    def complete(
+        self, prompts: Iterable[str], max_new_tokens: int
+    ) -> Generator[tuple[int, Completion | ModelError], None, None]:
         """Completes prompts in batches of like length.
 
         Args:

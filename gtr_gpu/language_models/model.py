@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.prompts.tokens import TokenCounter
+
+DEFAULT_NEW_TOKENS = 1024
+"""The most tokens of a completion, where nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +57,14 @@ class LanguageModel(Protocol):
     tokens: TokenCounter
     window: int | None
 
-    def complete(self, prompts: Iterable[str], max_new_tokens: int) -> Iterator[tuple[int, Completion | ModelError]]:
+    def complete(
+        self, prompts: Iterable[str], max_new_tokens: int
+    ) -> Generator[tuple[int, Completion | ModelError], None, None]:
         """Completes prompts, several at once, each yielded with its number as soon as it is ready.
 
         Prompts are taken from the iterable as there is room for them. An error of one prompt is yielded in its place;
-        one that is fatal is raised, after all that was finished before it was yielded.
+        one that is fatal is raised, after all that was finished before it was yielded. Closing the generator ends the
+        calls that are under way.
 
         Args:
             prompts: The prompts, each a user's message.

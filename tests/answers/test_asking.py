@@ -9,10 +9,9 @@ from index_fakes import fast_config
 
 from gtr_gpu import GTRIndex
 from gtr_gpu.answers import Answered, Unanswered, ask
-from gtr_gpu.answers import asking as asking_module
 from gtr_gpu.errors import GTRError
 from gtr_gpu.language_models.model import Completion, ModelError
-from gtr_gpu.prompts import PromptSettings
+from gtr_gpu.prompts import PromptSettings, retrieval
 from gtr_gpu.tables import Table
 
 TABLES = [
@@ -182,7 +181,7 @@ def test_mistakes_are_told_before_anything_is_asked(index, options, expected):
 
 
 def test_notes_of_the_search_are_told_once(index, monkeypatch, caplog):
-    monkeypatch.setattr(asking_module, "_BATCH", 1)
+    monkeypatch.setattr(retrieval, "_TOGETHER", 1)
     long = "norway " * (index.config.max_query_words + 1)
     with caplog.at_level(logging.WARNING, logger="gtr_gpu"):
         all_of(index, [long, long], reply(), settings=PromptSettings(prompt_tokens=9000))

@@ -5,9 +5,10 @@ import json
 import pytest
 from answer_fakes import FakeModel
 
+from gtr_gpu import language_models
 from gtr_gpu.answers.journal import Journal
 from gtr_gpu.answers.record import Answered, ReadTable, Unanswered, UsedCell
-from gtr_gpu.cli import answered, model_options
+from gtr_gpu.cli import answered
 from gtr_gpu.cli import ask as ask_command
 from gtr_gpu.cli.view import View
 from gtr_gpu.language_models.model import Completion, ModelError
@@ -22,11 +23,11 @@ def model(monkeypatch):
     model = FakeModel(lambda prompt, number: GOOD)
     model.opened = {}
 
-    def opened(**options):
-        model.opened = options
+    def opened(name, base_url, **options):
+        model.opened = {"model": name, "base_url": base_url, **options}
         return model
 
-    monkeypatch.setattr(model_options, "open_model", opened)
+    monkeypatch.setattr(language_models, "open_model", opened)
     return model
 
 
@@ -107,7 +108,7 @@ def test_options_reach_the_model_the_search_and_the_prompt(gtr, fake, folder, mo
     assert model.opened == {
         "model": "m",
         "base_url": "http://h/v1",
-        "api_key_env": "MY_KEY",
+        "key_variable": "MY_KEY",
         "tokenizer": "t",
         "timeout": 7.0,
         "retries": 1,
@@ -261,10 +262,10 @@ def test_a_fatal_fault_keeps_what_came(gtr, fake, folder, model, batch, tmp_path
 
 
 def test_a_server_that_is_not_there(gtr, fake, folder, monkeypatch):
-    def refused(**options):
+    def refused(*args, **options):
         raise ModelError("the model server at http://h/v1 refuses connections; start it", fatal=True)
 
-    monkeypatch.setattr(model_options, "open_model", refused)
+    monkeypatch.setattr(language_models, "open_model", refused)
     status, out, err = ask(gtr, folder, "q")
     assert (status, out, err) == (1, "", "gtr: the model server at http://h/v1 refuses connections; start it\n")
 

@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from gtr_gpu.answers import parse_answer
 from gtr_gpu.answers.answer import Answer
-from gtr_gpu.answers.asking import was_cut
 from gtr_gpu.answers.journal import Journal
+from gtr_gpu.answers.record import was_cut
 from gtr_gpu.errors import GTRError
 from gtr_gpu.evaluation.answering.measures import score
 from gtr_gpu.evaluation.answering.questions import Answerable
-from gtr_gpu.evaluation.answering.retrieval import Found
+from gtr_gpu.evaluation.answering.retrieval import Found, Retriever
 from gtr_gpu.evaluation.answering.runs import Outcome
 from gtr_gpu.evaluation.results import Record
 from gtr_gpu.language_models.model import Completion, LanguageModel
 from gtr_gpu.progress import Stage
+from gtr_gpu.prompts import build_prompt
 from gtr_gpu.prompts.prompt import Prompt
-from gtr_gpu.prompts.settings import AnswerKind
+from gtr_gpu.prompts.relations import prompt_relations
+from gtr_gpu.prompts.settings import PromptSettings
 
 _COMPLETION = ("text", "finish_reason", "prompt_tokens", "completion_tokens", "seconds")
 
@@ -33,16 +36,16 @@ class Asking:
     Attributes:
         asked: The questions.
         found: The tables that were found for them.
-        prompt: Makes the prompt of a question by its row; it is given nothing of the question's label.
-        kind: What is asked for.
+        retriever: What found them.
+        settings: What the prompts are to look like.
         model: Who is asked.
         max_new_tokens: The most tokens of a completion.
     """
 
     asked: Answerable
     found: Found
-    prompt: Callable[[int], Prompt]
-    kind: AnswerKind
+    retriever: Retriever
+    settings: PromptSettings
     model: LanguageModel
     max_new_tokens: int
 
@@ -65,17 +68,14 @@ class Asking:
         waiting: dict[int, tuple[int, Prompt]] = {}
         path.parent.mkdir(parents=True, exist_ok=True)
         with Journal(path, settings) as journal:
-            completions = self.model.complete(self._unknown(journal, outcomes, waiting, stage), self.max_new_tokens)
-            try:
+            prompts = self._unknown(journal, outcomes, waiting, stage)
+            with closing(self.model.complete(prompts, self.max_new_tokens)) as completions:
                 for number, completion in completions:
                     row, prompt = waiting.pop(number)
                     if isinstance(completion, Completion):
                         journal.add(self._line(row, prompt, completion))
                     outcomes[row] = self._outcome(row, prompt, completion)
                     stage.advance()
-            finally:
-                # Calls that are under way end now, not when the last reference to the iterator goes.
-                getattr(completions, "close", lambda: None)()
         return [outcomes[row] for row in range(len(self.asked))]
 
     def _unknown(
@@ -85,7 +85,7 @@ class Asking:
         number = 0
         for row, text in enumerate(self.asked.texts):
             try:
-                prompt = self.prompt(row)
+                prompt = self._prompt(row)
             except GTRError as error:
                 outcomes[row] = self._outcome(row, None, error)
                 stage.advance()
@@ -100,6 +100,12 @@ class Asking:
                 outcomes[row] = self._outcome(row, prompt, known)
                 stage.advance()
 
+    def _prompt(self, row: int) -> Prompt:
+        """The prompt of a question, from its text and what was found for it: nothing of its label."""
+        tables = self.retriever.tables(self.found.ids[row])
+        relations = prompt_relations(self.found.edges[row])
+        return build_prompt(self.asked.texts[row], tables, relations, self.settings, self.model.tokens)
+
     def _name(self, row: int, prompt: Prompt) -> str:
         digest = hashlib.blake2b(prompt.text.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         return f"{self.asked.numbers[row]}/{digest}"
@@ -111,7 +117,7 @@ class Asking:
         answer, completion = None, None
         if isinstance(said, Completion) and prompt is not None:
             completion = said
-            answer = parse_answer(said.text, prompt, self.kind, cut=was_cut(said))
+            answer = parse_answer(said.text, prompt, self.settings.answer_kind, cut=was_cut(said.finish_reason))
         gold = self.asked.answers[row]
         value = answer.value if answer else None
         ids = self.found.ids[row].tolist()
@@ -123,7 +129,7 @@ class Asking:
             gold=gold,
             answer=value,
             error=None if isinstance(said, Completion) else str(said),
-            scores=score(self.kind, gold, value),
+            scores=score(self.settings.answer_kind, gold, value),
             found=gold_tables <= set(ids),
             shown=prompt is not None and gold_tables <= {ids[shown.number - 1] for shown in prompt.tables},
             cites_gold=_cites(answer, ids, gold_tables),
@@ -131,7 +137,7 @@ class Asking:
             prompt_tokens=(completion.prompt_tokens if completion else None) or (prompt.n_tokens if prompt else None),
             completion_tokens=completion.completion_tokens if completion else None,
             seconds=completion.seconds if completion else None,
-            cut_short=completion is not None and was_cut(completion),
+            cut_short=completion is not None and was_cut(completion.finish_reason),
         )
 
 

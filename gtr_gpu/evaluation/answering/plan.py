@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal, get_args
 
 from gtr_gpu.errors import GTRError
+from gtr_gpu.language_models.model import DEFAULT_NEW_TOKENS
 from gtr_gpu.prompts.examples import packaged_examples
 from gtr_gpu.prompts.settings import ANSWER_KINDS, AnswerKind, PromptSettings
 
@@ -41,7 +42,7 @@ class AnswerPlan:
     variants: Sequence[VariantName] = VARIANTS
     prompt: PromptSettings = field(default_factory=PromptSettings)
     few_shot: int = 0
-    max_new_tokens: int = 1024
+    max_new_tokens: int = DEFAULT_NEW_TOKENS
     split: Split = "report"
     questions: QuestionSet = "built"
     sample: int | None = None
@@ -53,7 +54,7 @@ class AnswerPlan:
                 raise GTRError(f"k must be from 1 to {MOST_TABLES} tables, got {cut}")
         for name in self.variants:
             if name not in VARIANTS:
-                raise GTRError(f"there is no variant {name!r}; there are {', '.join(VARIANTS)}, and all")
+                raise GTRError(f"there is no variant {name!r}; there are {', '.join(VARIANTS)}")
         if self.sample is not None and self.sample < 1:
             raise GTRError(f"sample must be at least 1 question, got {self.sample}")
         most = min(len(packaged_examples(kind)) for kind in ANSWER_KINDS)

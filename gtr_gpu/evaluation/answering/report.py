@@ -40,7 +40,7 @@ def markdown(groups: Iterable[Group]) -> str:
     parts = ["# Answers", _LEGEND]
     for group in groups:
         parts.append(_title(group))
-        parts.extend(_what_was_asked(group))
+        parts.append(_what_was_asked(group))
         parts.append(_quality(group.rows))
         if any(row.versus_full for row in group.rows):
             parts.append("Beside the full prompt at the same k, question by question, in points:")
@@ -77,7 +77,7 @@ def _title(group: Group) -> str:
     return f"## {about}: {_plain(record['model'])}"
 
 
-def _what_was_asked(group: Group) -> list[str]:
+def _what_was_asked(group: Group) -> str:
     record, settings = group.record, group.record["settings"]
     n, of, skipped = (record[f"{name}_questions"] for name in ("asked", "answerable", "skipped"))
     estimated = "" if settings["counted_exactly"] else " by estimate"
@@ -89,7 +89,7 @@ def _what_was_asked(group: Group) -> list[str]:
     ]
     if n < LEAST_SAMPLE:
         sentences.insert(0, f"**Only {n:,} questions: no result, a trial.**")
-    return [" ".join(sentences)]
+    return " ".join(sentences)
 
 
 def _quality(rows: Sequence[Row]) -> str:

@@ -7,7 +7,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import fmean
@@ -31,9 +31,6 @@ from gtr_gpu.language_models.model import LanguageModel
 from gtr_gpu.multitableqa.manifest import benchmark_of, verify_tasks
 from gtr_gpu.multitableqa.task import Task, read_task, tasks_in
 from gtr_gpu.progress import Progress, Silent
-from gtr_gpu.prompts import build_prompt
-from gtr_gpu.prompts.prompt import Prompt
-from gtr_gpu.prompts.relations import prompt_relations
 from gtr_gpu.prompts.settings import PromptSettings
 
 logger = logging.getLogger(__name__)
@@ -105,36 +102,13 @@ def _answer_task(
         for variant in plan.variants:
             prompt = plan.prompt_of(variant, kind)
             facts = _facts(task, corpus, plan, model, retriever, prompt, k, variant)
-            asking = Asking(
-                asked,
-                found,
-                _Prompts(asked, found, retriever, prompt, model),
-                kind,
-                model,
-                plan.max_new_tokens,
-            )
+            asking = Asking(asked, found, retriever, prompt, model, plan.max_new_tokens)
             name = f"{task.name}/{task.protocol}: asking {model.name}, {variant}, k = {k}"
             with resources.progress.stage(name, len(asked)) as stage:
                 outcomes = asking.outcomes(journals / f"{key_of(facts)}.jsonl", facts, stage)
             record = _record(facts, asked, found, plan, outcomes)
             runs.save(Run(record, outcomes))
             yield record
-
-
-@dataclass(frozen=True)
-class _Prompts:
-    """Makes the prompt of a question by its row, of its text and what was found for it."""
-
-    asked: Answerable
-    found: Found
-    retriever: Retriever
-    settings: PromptSettings
-    model: LanguageModel
-
-    def __call__(self, row: int) -> Prompt:
-        tables = self.retriever.tables(self.found.ids[row])
-        relations = prompt_relations(self.found.edges[row])
-        return build_prompt(self.asked.texts[row], tables, relations, self.settings, self.model.tokens)
 
 
 def _cuts(cuts: Sequence[int], n_tables: int) -> list[int]:

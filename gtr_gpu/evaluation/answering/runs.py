@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from gtr_gpu.answers.answer import AnswerValue
 from gtr_gpu.evaluation.results import Record
 
 FOLDER_NAME, JOURNALS_NAME = "answers", "journals"
@@ -44,7 +45,7 @@ class Outcome:
     question: str
     group: int
     gold: tuple[str, ...]
-    answer: str | tuple[str, ...] | None
+    answer: AnswerValue | None
     error: str | None
     scores: Mapping[str, float]
     found: bool

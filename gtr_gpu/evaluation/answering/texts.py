@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 import string
 
-Given = str | tuple[str, ...] | None
+from gtr_gpu.answers.answer import AnswerValue
+
+Given = AnswerValue | None
 """An answer as it was parsed: a text, the items of a list, or None for no answer."""
 
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -17,7 +19,7 @@ def tokens(text: str) -> list[str]:
     return _ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
 
 
-def as_text(items: str | tuple[str, ...]) -> str:
+def as_text(items: AnswerValue) -> str:
     """A text as it is, and items as one text."""
     return items if isinstance(items, str) else ", ".join(items)
 

@@ -5,7 +5,8 @@ import json
 import pytest
 from scoring_fakes import FakeModel, canaries, make_answer_task, oracle
 
-from gtr_gpu.cli import main, model_options
+from gtr_gpu import language_models
+from gtr_gpu.cli import main
 from gtr_gpu.language_models.model import ModelError
 from gtr_gpu.multitableqa.task import write_task
 
@@ -24,11 +25,11 @@ def models(monkeypatch, task):
     """The models that were opened, each right for all questions, and the options that each was opened with."""
     opened = []
 
-    def open_model(**options):
-        opened.append((FakeModel(oracle(task)), options))
+    def open_model(name, base_url, **options):
+        opened.append((FakeModel(oracle(task)), {"model": name, "base_url": base_url, **options}))
         return opened[-1][0]
 
-    monkeypatch.setattr(model_options, "open_model", open_model)
+    monkeypatch.setattr(language_models, "open_model", open_model)
     return opened
 
 
@@ -79,27 +80,27 @@ def test_results_are_here_by_default(models, tmp_path, monkeypatch, capsys):
 
 def test_what_failed_is_told(gtr, models, monkeypatch, task):
     busy = FakeModel(lambda question: ModelError("the server was busy; run it again"))
-    monkeypatch.setattr(model_options, "open_model", lambda **_: busy)
+    monkeypatch.setattr(language_models, "open_model", lambda *_, **__: busy)
     status, out, err = gtr("--model", "any", "-k", "3", "--variants", "full", "--split", "all", "--quiet")
     assert status == 1 and out.startswith("1 run scored: ")
     assert (
         err == "gtr: 18 questions failed and count as wrong (the report tells why); the same command asks them again\n"
     )
     refused = FakeModel(lambda question: ModelError("the key was refused; set another", fatal=True))
-    monkeypatch.setattr(model_options, "open_model", lambda **_: refused)
+    monkeypatch.setattr(language_models, "open_model", lambda *_, **__: refused)
     status, out, err = gtr("--model", "any", "-k", "3", "--variants", "full", "--split", "all", "--quiet")
     assert (status, out, err) == (2, "", "gtr: the key was refused; set another\n")
 
 
 def test_an_interrupt_says_what_is_kept(gtr, models, monkeypatch, task):
     stopped = FakeModel(oracle(task), breaks_after=5)
-    monkeypatch.setattr(model_options, "open_model", lambda **_: stopped)
+    monkeypatch.setattr(language_models, "open_model", lambda *_, **__: stopped)
     options = ["--model", "any", "-k", "3", "--variants", "full", "--split", "all", "--quiet"]
     status, out, err = gtr(*options)
     assert (status, out) == (130, "")
     assert err == "gtr: interrupted; what the model said is kept, and the same command goes on from there\n"
     second = FakeModel(oracle(task))
-    monkeypatch.setattr(model_options, "open_model", lambda **_: second)
+    monkeypatch.setattr(language_models, "open_model", lambda *_, **__: second)
     assert gtr(*options)[0] == 0 and len(second.prompts) == 13
 
 

@@ -284,7 +284,7 @@ def test_wrong_tasks(tmp_path, run):
     ("options", "words"),
     [
         ({"cuts": (0,)}, "k must be from 1 to 1000 tables, got 0"),
-        ({"variants": ("half",)}, "there is no variant 'half'; there are full, no-relations, no-reasoning, and all"),
+        ({"variants": ("half",)}, "there is no variant 'half'; there are full, no-relations, no-reasoning"),
         ({"sample": 0}, "sample must be at least 1 question, got 0"),
         ({"max_new_tokens": 0}, "max_new_tokens must be at least 1, got 0"),
         ({"few_shot": 9}, "few_shot must be from 0 to 2 packaged examples, got 9"),
