@@ -6,18 +6,19 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from gtr_gpu.answers.answer import CitedCell
 from gtr_gpu.prompts.prompt import Prompt
 
 MOST_CELLS = 20
-MOST_OF_A_TEXT = 3
+_MOST_OF_A_TEXT = 3
 
 _GAP = r"(?:[ \t\xa0*_#(\[-]{0,4}|\s)"
-_FIRST = rf"\b(table(s?)){_GAP}(?:(?:no|nr|number|num)\b[.\s#]{{0,3}})?(\d{{1,9}})(?![\d.]\d|\d)"
+_FIRST = rf"\b(table(s?)){_GAP}(?:(?:no|nr|number|num)\b[.\s#]{{0,3}})?(\d{{1,9}})(?!\.?\d)"
 _CITED = re.compile(_FIRST, re.IGNORECASE)
 _NEXT = re.compile(
-    r"[*\])\s]{0,4}(,\s*(?:and|or)?|&|and|or|/|to|through|-|–|—)\s*#?(?:table\s*)?(\d{1,9})(?![\d.]\d|\d)",
+    r"[*\])\s]{0,4}(,\s*(?:and|or)?|&|and|or|/|to|through|-|–|—)\s*#?(?:table\s*)?(\d{1,9})(?!\.?\d)",
     re.IGNORECASE,
 )
 _RANGE = ("-", "–", "—", "to", "through")
@@ -93,10 +94,7 @@ class ShownCells:
         answers = {normalized(item) for item in items} - {""}
         marked = (quote for match in _QUOTED.finditer(reasoning) for quote in match.groups() if quote)
         quotes = {normalized(quote) for quote in marked} - {""}
-        words = _WORD.findall(unicodedata.normalize("NFKC", reasoning))
-        said, whole = set(words), f" {' '.join(words)} "
-        answer_words = _WORD.findall(unicodedata.normalize("NFKC", " ; ".join(items)))
-        parts, whole_answer = set(answer_words), f" {' '.join(answer_words)} "
+        reasoned, answered = _prose(reasoning), _prose(" ; ".join(items))
         found: dict[str, list[CitedCell]] = {}
         partly: dict[str, list[CitedCell]] = {}
         for number in tables or range(1, len(self._prompt.tables) + 1):
@@ -104,9 +102,9 @@ class ShownCells:
             for row in shown.rows:
                 for column, cell in enumerate(shown.table.rows[row]):
                     text = normalized(cell)
-                    if text and (text in answers or text in quotes or _is_said(cell, said, whole, 5)):
+                    if text and (text in answers or text in quotes or _is_said(cell, reasoned, 5)):
                         found.setdefault(text, []).append(CitedCell(number, row, column, cell))
-                    elif _is_said(cell, parts, whole_answer, 2):
+                    elif _is_said(cell, answered, 2):
                         partly.setdefault(text, []).append(CitedCell(number, row, column, cell))
         if not answers & found.keys():
             found |= partly
@@ -125,16 +123,38 @@ def normalized(text: str) -> str:
     return _GROUPED.sub("", folded).strip(" .\"'“”*`")
 
 
-def _is_said(cell: str, said: set[str], whole: str, least: int) -> bool:
+class _Prose(NamedTuple):
+    """A text as its words, which cells are looked up in.
+
+    Attributes:
+        words: The words.
+        joined: The same in order, each between blanks.
+    """
+
+    words: set[str]
+    joined: str
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(unicodedata.normalize("NFKC", text))
+
+
+def _prose(text: str) -> _Prose:
+    words = _words(text)
+    return _Prose(set(words), f" {' '.join(words)} ")
+
+
+def _is_said(cell: str, prose: _Prose, least: int) -> bool:
     """Whether a text holds a cell of at least so many characters word for word, and not by chance."""
     if len(cell) < least:
         return False
-    words = _WORD.findall(unicodedata.normalize("NFKC", cell))
-    if not words or words[0] not in said:
+    words = _words(cell)
+    # Most cells are done with here, before a long text is searched.
+    if not words or words[0] not in prose.words:
         return False
     # One word of prose is no quotation: it needs a capital or a number, such as `Norway` or `A380`.
     by_name = len(words) > 1 or not words[0].islower()
-    return by_name and f" {' '.join(words)} " in whole
+    return by_name and f" {' '.join(words)} " in prose.joined
 
 
 def _few(found: dict[str, list[CitedCell]], answers: set[str]) -> Iterable[CitedCell]:
@@ -147,5 +167,5 @@ def _few(found: dict[str, list[CitedCell]], answers: set[str]) -> Iterable[Cited
         best = sorted(cells, key=lambda cell: (-len(evidence[cell.table, cell.row]), cell))
         most = len(evidence[best[0].table, best[0].row])
         # Where one row holds more of what was said than the others, those others hold the same text by chance.
-        chosen += [cell for cell in best if len(evidence[cell.table, cell.row]) == most][:MOST_OF_A_TEXT]
+        chosen += [cell for cell in best if len(evidence[cell.table, cell.row]) == most][:_MOST_OF_A_TEXT]
     return chosen[:MOST_CELLS]

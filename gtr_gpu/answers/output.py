@@ -13,26 +13,22 @@ from gtr_gpu.prompts.prompt import Prompt
 from gtr_gpu.prompts.settings import AnswerKind
 
 _SPECIAL = re.compile(r"<\|[\w ▁]{1,40}\|>|</?s>|<(?:end_of_turn|eos|pad)>")
-_THOUGHT = re.compile(
-    r"[<◁\[]\s{0,3}([/\\]?)\s{0,3}(?:seed:)?(?:think|thinking|thought|thoughts)\s{0,3}[>▷\]]", re.IGNORECASE
-)
+_THOUGHT = re.compile(r"[<◁\[]\s{0,3}([/\\]?)\s{0,3}(?:seed:)?(?:think|thinking|thought)\s{0,3}[>▷\]]", re.IGNORECASE)
 # Tokens that begin and end a thought, where a server passes them on.
 _BEGIN_OF_THOUGHT = re.compile(
     r"<\|channel\|>(?:analysis|commentary)[^<]{0,40}<\|message\|>|<\|(?:START_THINKING|begin_of_thought)\|>"
 )
 _END_OF_THOUGHT = re.compile(r"<\|channel\|>final<\|message\|>|<\|(?:END_THINKING|end_of_thought)\|>")
-_TAG = re.compile(
-    r"<\s{0,3}([/\\]?)\s{0,3}(?:(?:final|short)[\s_-]?)?(answers?|reasonings?|rationale)\b[^<>\n]{0,80}>", re.IGNORECASE
-)
-_HALF_TAG = re.compile(r"</?[a-z]{0,12}\s{0,3}$|</$", re.IGNORECASE)
+_TAG = re.compile(r"<\s{0,3}([/\\]?)\s{0,3}(?:final[\s_-]?)?(answers?|reasonings?)\b[^<>\n]{0,80}>", re.IGNORECASE)
+_HALF_TAG = re.compile(r"</?[a-z]{0,12}\s{0,3}$", re.IGNORECASE)
 _ANSWER_IN_PROMPT = re.compile(r"<answer>([^<]{0,300})</answer>", re.IGNORECASE)
 _PLACEHOLDER = re.compile(
     r"[\[<({]+[^\[\]]{0,80}\b(?:answers?|response|reasoning|steps|your|insert|items?)\b[^\[\]]{0,80}[\])}>]+|"
     r"[\[<({]?\s*(?:\.{2,}|…)\s*[\])}>]?",
     re.IGNORECASE,
 )
-_OPENING = "[<({"
-_FENCE = re.compile(r"^[ \t]*(?:```|~~~)[\w-]{0,20}[ \t]*$|^[ \t]*\*+[ \t]*$", re.MULTILINE)
+_OPENING = tuple("[<({")
+_FENCE = re.compile(r"^[ \t]*```[\w-]{0,20}[ \t]*$|^[ \t]*\*+[ \t]*$", re.MULTILINE)
 _LINE_START = re.compile(r"(?:^|\n)[\s*#>]*$")
 
 
@@ -141,7 +137,7 @@ def _name(tag: re.Match[str]) -> str:
 
 def _starts_line(text: str, tag: re.Match[str]) -> bool:
     before = text[max(0, tag.start() - 40) : tag.start()]
-    return not before.strip() or before.rstrip(" *\t").endswith(">") or bool(_LINE_START.search(before))
+    return before.rstrip(" *\t").endswith(">") or bool(_LINE_START.search(before))
 
 
 class _Words:
@@ -155,7 +151,7 @@ class _Words:
         """What stands for the answer in the form that the prompt ends with."""
         found = _ANSWER_IN_PROMPT.findall(self._prompt.text)
         last = found[-1].strip() if found else ""
-        return last if last[:1] and last[0] in _OPENING else ""
+        return last if last.startswith(_OPENING) else ""
 
     @cached_property
     def squeezed(self) -> str:
@@ -184,9 +180,9 @@ def _tagged(blocks: list[_Block], prompt: Prompt, cut: bool) -> str | None:
 
 def _first_paragraph(text: str, cut: bool) -> str:
     """The beginning of an answer whose end is not marked; of one that was cut the lines that are surely whole."""
-    whole = _HALF_TAG.search(text[-20:])
-    if whole:
-        text = text[: len(text) - 20 + whole.start()] if len(text) > 20 else text[: whole.start()]
+    half = _HALF_TAG.search(text)
+    if half:
+        text = text[: half.start()]
     elif cut:
         text = text.rpartition("\n")[0]
     return re.split(r"\n\s*\n", text.strip(), maxsplit=1)[0]
@@ -207,7 +203,7 @@ def _untagged(blocks: list[_Block], prompt: Prompt, kind: AnswerKind, cut: bool)
         return in_json
     answer = find_untagged(rest, kind, cut, bare=True)
     if answer is None and last >= 0:
-        answer = find_untagged(_tidy("\n".join(block.text for block in blocks)), kind, cut, bare=False)
+        answer = find_untagged(whole, kind, cut, bare=False)
     lines = {line.strip() for line in prompt.text.splitlines()} if answer is not None else set()
     if answer is not None and (
         answer.strip() == prompt.question.strip()

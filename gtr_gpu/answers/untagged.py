@@ -5,26 +5,26 @@ from __future__ import annotations
 import json
 import re
 
-from gtr_gpu.answers.values import boxed, label_of
+from gtr_gpu.answers.values import ANSWER, boxed, label_of
 from gtr_gpu.prompts.settings import AnswerKind
 
 _MARKS = " \t*_#>"
-_SIGN = re.compile(r"(?:the |my )?(?:final |short |correct )?answer\s*(?:is)?[*_ ]{0,6}[:\uff1a](.*)", re.IGNORECASE)
+_SIGN = re.compile(rf"(?:the |my )?{ANSWER}\s*(?:is)?[*_ ]{{0,6}}[:\uff1a](.*)", re.IGNORECASE)
 _HEADING = re.compile(r"(?:the )?(?:final )?answer", re.IGNORECASE)
 _SENTENCE = re.compile(
-    r"\b(?:the|my) (?:final |short |correct )?answer(?: to (?:the|this|your) (?:question|query))?"
+    rf"\b(?:the|my) {ANSWER}(?: to (?:the|this|your) (?:question|query))?"
     r" (?:is|was|would be|should be)\b\s*:?(.*)",
     re.IGNORECASE,
 )
 _CONDITION = re.compile(r"\b(?:if|when|unless|whether) (?:the|it|they|there|a|an|no|this|that)\b", re.IGNORECASE)
-_STATEMENT = re.compile(r"\b(?:statement|claim|assertion|sentence|hypothesis) (?:is|isn't)\b.*", re.IGNORECASE)
+_STATEMENT = re.compile(r"\b(?:statement|claim|sentence) (?:is|isn't)\b.*", re.IGNORECASE)
 _END_OF_SENTENCE = re.compile(r"(?<=[\w)\]\"'*%]{3})[.!]\s+(?=[A-Z])")
 _KEY = re.compile(r'"(?:final[_ ]?)?answer"\s*:\s*("(?:[^"\\]|\\.)*")', re.IGNORECASE)
 _BULLET = re.compile(r"(?:[-*•‣–]|\(?\d{1,3}[.)])\s+(?=\S)")
 _STEP = re.compile(r"\(?\d{1,3}[.)]\s+(?:\S+\s+){3}|step \d", re.IGNORECASE)
 _TALK = re.compile(
-    r"(?:to (?:answer|find|determine|solve)|let'?s|first,|we (?:need|have|must|can)|i (?:need|will|would|am|have)|"
-    r"the (?:query|question|user|table|prompt)|sure|okay|ok,|certainly|based on|here (?:is|are)|looking at|"
+    r"(?:to (?:answer|find|determine|solve)|let'?s|first(?=,)|we (?:need|have|must|can)|i (?:need|will|would|am|have)|"
+    r"the (?:query|question|user|table|prompt)|sure|okay|ok(?=,)|certainly|based on|here (?:is|are)|looking at|"
     r"(?:is|are) there|could you|can you|please)\b",
     re.IGNORECASE,
 )
@@ -40,7 +40,8 @@ def answer_of_json(text: str) -> tuple[str, str] | None:
         value = json.loads(text)
     except (ValueError, RecursionError):
         found = _KEY.search(text)
-        return (str(json.loads(found.group(1), strict=False)), "") if found and _sound(found.group(1)) else None
+        answer = _string(found.group(1)) if found else None
+        return None if answer is None else (answer, "")
     fields = {"".join(filter(str.isalpha, str(key).lower())): field for key, field in value.items()}
     answer = fields.get("finalanswer", fields.get("answer", fields.get("answers")))
     if answer is None:
@@ -50,12 +51,11 @@ def answer_of_json(text: str) -> tuple[str, str] | None:
     return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False), "\n".join(map(str, steps))
 
 
-def _sound(literal: str) -> bool:
+def _string(literal: str) -> str | None:
     try:
-        json.loads(literal, strict=False)
+        return str(json.loads(literal, strict=False))
     except ValueError:
-        return False
-    return True
+        return None
 
 
 def find_untagged(text: str, kind: AnswerKind, cut: bool, bare: bool) -> str | None:
@@ -90,7 +90,7 @@ def find_untagged(text: str, kind: AnswerKind, cut: bool, bare: bool) -> str | N
         return _END_OF_SENTENCE.split(sentence.group(1))[0].strip(_MARKS).removesuffix(".").rstrip("*_")
     if kind == "verification":
         return _verdict(lines)
-    return _bare([line for line in lines if line], kind) if bare else None
+    return _standing_alone([line for line in lines if line], kind) if bare else None
 
 
 def _after_sign(lines: list[str]) -> str | None:
@@ -134,7 +134,8 @@ def _are_items(lines: list[str]) -> bool:
     )
 
 
-def _bare(lines: list[str], kind: AnswerKind) -> str | None:
+def _standing_alone(lines: list[str], kind: AnswerKind) -> str | None:
+    """The text where it is nothing but an answer: a list, or one short line, which an explanation may follow."""
     if kind == "list" and lines[0].startswith("["):
         return "\n".join(lines)
     if kind == "list" and len(lines) > 1:

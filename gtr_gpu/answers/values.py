@@ -12,35 +12,31 @@ from gtr_gpu.prompts.settings import AnswerKind
 
 _ENTITIES = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'", "nbsp": " "}
 _ESCAPE = re.compile(r"&(?:(lt|gt|amp|quot|apos|nbsp)|#(\d{1,7})|#x([0-9a-fA-F]{1,6}));|\\\||\\u00(3c|5b)")
-_PREFIX = re.compile(
-    r"[*_#> ]*(?:the )?(?:final |short |correct )?(?:answer|label|verdict)(?:[*_ ]*:|\s+is\b:?)[*_ ]*", re.IGNORECASE
-)
+ANSWER = "(?:final |correct )?answer"
+"""What an answer is called where it is announced."""
+_PREFIX = re.compile(rf"[*_#> ]*(?:the )?(?:{ANSWER}|label|verdict)(?:[*_ ]*:|\s+is\b:?)[*_ ]*", re.IGNORECASE)
 _BULLET = re.compile(r"[-*•‣–]\s+")
 _NUMBER = re.compile(r"\(?(\d{1,4})[.)]\s+(?=\S)")
 _NUMERIC = re.compile(r"[-+]?[\d.]+%?")
-_NOTHING = re.compile(r"(?:n\s?/\s?a|n\.\s?a\.?|na|none|null|nil|nan|unknown|unanswerable|no answer|[-–—_.…\s]*)")
+_NOTHING = re.compile(r"(?:n\s?/\s?a|n\.\s?a\.?|na|none|null|nil|nan|unknown|unanswerable|[-–—_.…\s]*)")
 _NOTHING_AT_FIRST = re.compile(r"(?:N/A|NA)\s*[(:;,.–—-]|n/a\b")
 _VERBS = (
     "available|applicable|found|provided|given|mentioned|specified|stated|listed|known|present|included|determined|"
     "answered|identified|shown|in the|clear|possible"
 )
+# On what `_spelled_out` gives.
 _UNKNOWING = re.compile(
-    r"(?:"
     rf"not (?:{_VERBS}|enough|sufficient)\b"
-    r"|(?:insufficient|no|not enough) (?:\w+ ){0,2}(?:answer|information|info|data|evidence|tables?)\b"
-    r"|(?:i(?:'m| am)? |we |it )?(?:sorry|unable|cannot|can't|can not|could not|couldn't|do not know|don't know|"
-    r"do not have|don't have|is not possible|is impossible)\b.*"
-    r"\b(?:answer|determine|determined|find|provide|identify|tell|information|know|sorry|based on|to)\b"
-    r"|(?:i )?(?:do not|don't) know\b"
-    r"|there (?:is|was|are) (?:no|not enough|insufficient) (?:\w+ ){0,2}(?:answer|information|data|evidence|tables?)\b"
+    r"|(?:there (?:is|was|are) )?(?:insufficient|no|not enough) (?:\w+ ){0,2}"
+    r"(?:answer|information|info|data|evidence|tables?)\b"
+    r"|(?:i(?:'m| am)? |we |it )?(?:sorry|unable|cannot|could not|do not have|is not possible|is impossible)\b.*"
+    r"\b(?:answer|determined?|find|provide|identify|tell|information|know|sorry|based on|to)\b"
+    r"|(?:i )?do not know\b"
     rf"|(?:the |this )?(?:\w+ ){{0,3}}?(?:answer|information|question|statement|data|it)\b.{{0,40}}?"
-    rf"\b(?:is|was|are|cannot be|can't be|could not be|can not be) ?(?:not )?(?:{_VERBS})\b"
-    r"|(?:the |these )?(?:\w+ ){0,2}tables? (?:\w+ )?(?:do not|don't|does not|doesn't) "
+    rf"\b(?:(?:is|was|are) not|cannot be|could not be) (?:{_VERBS})\b"
+    r"|(?:the |these )?(?:\w+ ){0,2}tables? (?:\w+ )?(?:do|does) not "
     r"(?:contain|provide|include|mention|have|list|show|say|give|specify)"
-    r")",
-    re.IGNORECASE,
 )
-_KNOWING = re.compile(r"\b(?:answer|information|question|statement|data|it)\b.{0,40}?\b(?:is|was|are) (?!not)")
 _MOST_WORDS_OF_NOTHING = 30
 
 _TRUE = (
@@ -48,15 +44,16 @@ _TRUE = (
 )
 _FALSE = (
     "false|no|refuted|refutes|refute|contradicted|contradicts|contradiction|incorrect|wrong|inaccurate|unsupported|"
-    "untrue|invalid|disproved|disproven"
+    "untrue|invalid"
 )
-_LABEL = re.compile(rf"\b(not |n't |never )?(?:\w+ )?(?:({_TRUE})|({_FALSE}))\b")
-_NOT = re.compile(r"n't\b")
+_LABEL = re.compile(rf"\b(not |never )?(?:\w+ )?(?:({_TRUE})|({_FALSE}))\b")
 _EITHER = re.compile(
-    r"\b(?:part(?:ial)?ly|mostly|half|not enough|nei|uncertain|unverifiable|unclear|neither|"
-    r"cannot|can't|can not|could not|couldn't|if|unless|whether)\b"
+    r"\b(?:part(?:ial)?ly|mostly|half|not enough|uncertain|unverifiable|unclear|neither|cannot|could not|"
+    r"if|unless|whether)\b"
 )
 _LONGEST_LABEL = 300
+# Such as bold type around an announcement around quotes.
+_MOST_WRAPPINGS = 3
 
 
 def value_of(text: str, kind: AnswerKind, is_cell: Callable[[str], bool] = lambda text: False) -> AnswerValue | None:
@@ -68,22 +65,19 @@ def value_of(text: str, kind: AnswerKind, is_cell: Callable[[str], bool] = lambd
         is_cell: Whether a text is a cell of the tables that the model saw: only then are commas taken to separate the
             items of a list, since names and dates hold commas as well.
     """
-    for _ in range(3):
+    for _ in range(_MOST_WRAPPINGS):
         if says_nothing(text):
             return None
-        text = _bare(text)
+        text = _unwrapped(text)
     if kind == "verification":
         return label_of(text)
-    items = _items(text, kind, is_cell)
+    items, separator = _items(text, kind, is_cell), ", "
     if items is None:
-        items = _lines(text)
-        joined = " ".join(items)
-    else:
-        joined = ", ".join(items)
-    items = [item for item in items if item]
-    if not items or all(says_nothing(item) for item in items):
+        items, separator = _lines(text), " "
+    items = [item for item in map(str.strip, items) if item]
+    if not items or all(map(says_nothing, items)):
         return None
-    return tuple(items) if kind == "list" else joined.strip() or None
+    return tuple(items) if kind == "list" else separator.join(items)
 
 
 def unescaped(text: str) -> str:
@@ -110,18 +104,22 @@ def says_nothing(text: str) -> bool:
         return True
     if len(plain.split()) > _MOST_WORDS_OF_NOTHING:
         return False
-    match = _UNKNOWING.match(plain.replace("\u2019", "'"))
-    return bool(match) and not _KNOWING.match(match.group() if match else "")
+    return _UNKNOWING.match(_spelled_out(plain)) is not None
+
+
+def _spelled_out(text: str) -> str:
+    """The text in lower case, with `not` as a word of its own: `can't` is `cannot`, and `don't` is `do not`."""
+    plain = text.lower().replace("\u2019", "'")
+    return re.sub(r"n't\b", " not", re.sub(r"\bcan(?:'t| not)\b", "cannot", plain))
 
 
 def label_of(text: str) -> str | None:
     """`True` or `False` as a text says it in any of the usual words; None where it says neither, or both."""
-    plain = text.lower().replace("\u2019", "'").strip(" *`\"'.!()[]\n")
+    plain = _spelled_out(text).strip(" *`\"'.!()[]\n")
     if plain in ("1", "0"):
         return "True" if plain == "1" else "False"
     if len(plain) > _LONGEST_LABEL or _EITHER.search(plain):
         return None
-    plain = _NOT.sub(" not", plain)
     found = [bool(match.group(2)) != bool(match.group(1)) for match in _LABEL.finditer(plain)]
     first = re.match(rf"(?:({_TRUE})|{_FALSE})(?=[.,;:!\n]|$)", plain)
     if first:
@@ -145,7 +143,7 @@ def boxed(text: str) -> str | None:
     return None
 
 
-def _bare(text: str) -> str:
+def _unwrapped(text: str) -> str:
     """The text without what models put around an answer."""
     text = text.strip()
     prefix = _PREFIX.match(text)
@@ -173,15 +171,15 @@ def _items(text: str, kind: AnswerKind, is_cell: Callable[[str], bool]) -> list[
         lines = lines[1:]
     marked = _marked(lines, kind)
     if marked is not None:
-        return [unescaped(_bare(line)) for line in marked]
+        return [unescaped(_unwrapped(line)) for line in marked]
     if kind != "list":
         return None
     if len(lines) > 1:
-        return [unescaped(_bare(line)) for line in lines]
+        return [unescaped(_unwrapped(line)) for line in lines]
     for parts in (re.split(r"(?<!\\)\|", text.strip("| ")), text.split(";"), _by_commas(text, is_cell)):
         if len(parts) > 1:
-            return [unescaped(_bare(part)) for part in parts if part.strip()]
-    return [unescaped(_bare(text))]
+            return [unescaped(_unwrapped(part)) for part in parts if part.strip()]
+    return [unescaped(_unwrapped(text))]
 
 
 def _json_items(text: str) -> list[str] | None:

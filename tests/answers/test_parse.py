@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gtr_gpu.answers.parse import parse_answer
+from gtr_gpu.tables import Table
 
 # The output of the published method that the task names as known and good.
 KNOWN_GOOD = """<reasoning>
@@ -53,6 +54,8 @@ TAGS = {
     "code answer": "<answer>`Paris`</answer>",
     "quoted answer": '<answer>"Paris"</answer>',
     "unclosed answer": f"<reasoning>{STEPS}</reasoning>\n<answer>Paris",
+    "unclosed answer on one line": f"<reasoning>{STEPS}</reasoning> <answer>Paris",
+    "unclosed answer in bold": f"**<answer>Paris\n\n{STEPS}",
     "unclosed answer with talk": f"<reasoning>{STEPS}</reasoning>\n<answer>\nParis\n\nI hope this helps!",
     "half a closing tag": "<answer>Paris</answ",
     "closed by opening": "<answer>Paris<answer>",
@@ -83,6 +86,8 @@ TAGS = {
     "a bullet of one": "<answer>\n- Paris\n</answer>",
     "special tokens": "<answer>Paris</answer><|im_end|>\n<|endoftext|>",
     "special token unclosed": "<answer>Paris<|im_end|>",
+    "special token of Llama 2": "<answer>Paris</s>",
+    "special token of Gemma": "<answer>Paris<end_of_turn>\n<eos><pad>",
     "wrapped in response": "<response><reasoning>x</reasoning><answer>Paris</answer></response>",
     "thought first": "<think>\nIs it Lyon? <answer>Lyon</answer>\n</think>\n<answer>Paris</answer>",
     "thought opened by the template": "Is it Lyon? <answer>Lyon</answer>\n</think>\n\n<answer>Paris</answer>",
@@ -91,7 +96,13 @@ TAGS = {
     "thought in brackets": "[THINK]Lyon?[/THINK]\n<answer>Paris</answer>",
     "thought in a channel": "<|channel|>analysis<|message|><answer>Lyon</answer>?<|end|><|start|>assistant"
     "<|channel|>final<|message|><answer>Paris</answer><|return|>",
-    "thought of another name": "<|START_THINKING|>Lyon?<|END_THINKING|><answer>Paris</answer>",
+    "thought that never closes its tag": "<thinking>Lyon? <answer>Lyon</thinking><answer>Paris</answer>",
+    "thought of another name": "<thought><answer>Lyon</answer></thought>Answer: Paris",
+    "thought of Seed": "<seed:think><answer>Lyon</answer></seed:think>Answer: Paris",
+    "thought of Command": "<|START_THINKING|><answer>Lyon</answer>?<|END_THINKING|>Answer: Paris",
+    "thought of Sky": "<|begin_of_thought|><answer>Lyon</answer>?<|end_of_thought|>Answer: Paris",
+    "commentary in a channel": "<|channel|>commentary<|message|><answer>Lyon</answer>?<|channel|>final<|message|>"
+    "Answer: Paris",
     "thought that ends in the answer": f"<think>\n{STEPS}\n<reasoning>x</reasoning>\n<answer>Paris</answer>",
     "thought closed after the answer": f"<think>{STEPS}<answer>Paris</answer></think>",
     "windows lines": "<answer>\r\nParis\r\n</answer>\r\n",
@@ -125,10 +136,20 @@ UNTAGGED = {
     "two signs": "Answer: Lyon\nThat is wrong.\nAnswer: Paris",
     "JSON": '{"reasoning": "Table 1 lists it.", "answer": "Paris"}',
     "fenced JSON": '```json\n{"Reasoning": ["Table 1"], "Final Answer": "Paris"}\n```',
+    "broken JSON": '{"reasoning": "It says "Paris" there.", "final_answer": "Paris"}',
     "boxed at the end": f"{STEPS}\nSo it is $\\boxed{{Paris}}$.",
     "thought, then bare": "<think>Lyon? Rather Paris.</think>\n\nParis",
     "thought, then a sign": "Lyon? Rather Paris.</think>\n\nAnswer: Paris",
     "bare, then explained": "Paris\n\nExplanation: Table 1 lists it under the name of the city.",
+    "bare, then reasoned": "Paris\n\n**Reasoning:** Table 1 lists it.",
+    "bare, then because": "Paris\nBecause Table 1 lists it.",
+    "bare, then noted": "Paris\nNote: Table 1 lists it.",
+    "a sentence, then another": f"{STEPS}\nThe answer is Paris. It is listed in Table 1",
+    "my sentence": f"{STEPS}\nMy answer would be Paris.",
+    "what it should be": f"{STEPS}\nThe correct answer should be Paris.",
+    "what it was": f"{STEPS}\nThe answer to your query was Paris.",
+    "my sign": f"{STEPS}\nMy answer: Paris",
+    "a correct sign": f"{STEPS}\nThe correct answer is: Paris",
 }
 
 
@@ -149,6 +170,10 @@ NOTHING = {
     "placeholder": "<reasoning>\n[Detailed reasoning steps]\n</reasoning>\n<answer>\n[Final answer]\n</answer>",
     "placeholder in another case": "<answer>[final answer here]</answer>",
     "placeholder in angles": "<answer><your answer></answer>",
+    "placeholder of a response": "<answer>[Your response]</answer>",
+    "placeholder to insert": "<answer>{insert here}</answer>",
+    "placeholder of items": "<answer>[items]</answer>",
+    "dots in angles": "<answer><...></answer>",
     "dots": "<answer>...</answer>",
     "the form alone": FORM.format(question="q"),
     "the whole prompt": make_prompt().text,
@@ -158,10 +183,28 @@ NOTHING = {
     "the question": "When was Mario Kart Advance released?",
     "a question back": "Could you give me more context?",
     "an announcement": "Here is the answer:",
+    "talk of the user": "Okay, so the user asks about the first game",
+    "talk to oneself": "Let's look at the tables",
+    "talk of a plan": "To answer this, look at the second column",
+    "talk of a need": "We need the release date of the game",
+    "talk of a step": "First, find the row of the game",
+    "talk of an intent": "I will look at Table 1",
+    "talk of the question": "The question asks for a date",
+    "talk of a basis": "Based on the second row",
+    "talk of a look": "Looking at the second row",
+    "talk of results": "Here are the dates of the games",
+    "talk of consent": "Sure, happy to help",
+    "talk of agreement": "OK, happy to help",
+    "talk of certainty": "Certainly, happy to help",
+    "a request": "Please provide the tables",
+    "a step by its name": "Step 1: the release date",
+    "rambling, then a closing tag": f"{RAMBLING}</answer>",
     "one step": "1. The query asks for the release date of a game.",
     "open thought": "<think>\nThe query asks for a city. Maybe Lyon. Answer: Lyon\nBut wait",
     "open thought with a draft": "<think>\nI should write <answer>Lyon</answer> in the end. But wait",
     "only thought": "<think>Lyon</think>",
+    "only thought of Command": "<|START_THINKING|>Lyon",
+    "only thought of Sky": "<|begin_of_thought|>Lyon",
     "only thought in a channel": "<|channel|>analysis<|message|>Lyon",
     "tag without a name": "<>",
     "special tokens": "<|im_end|>",
@@ -206,6 +249,31 @@ def test_no_answer_is_never_an_invented_one(raw, kind):
         "N/A.",
         "**N/A**",
         "[NA]",
+        *(f"Not {word}." for word in ("applicable", "provided", "given", "mentioned", "stated", "listed", "known")),
+        *(f"Not {word}." for word in ("present", "included", "determined", "answered", "identified", "shown")),
+        *(f"Not {word}." for word in ("clear", "possible", "in the tables", "enough data", "sufficient")),
+        *(f"The given tables do not {word} it" for word in ("provide", "include", "have", "show", "say", "give")),
+        "These tables do not specify it",
+        "N/A - it is in neither table",
+        "nil",
+        "NaN",
+        "n/a in both tables",
+        "Not enough information.",
+        "Data is not provided",
+        "No data",
+        "There is no information on this in Table 1.",
+        "I don\u2019t know.",
+        "I do not have the information to answer.",
+        "We can not tell from the tables.",
+        "Unable to determine the date.",
+        "I couldn't find it, based on the tables.",
+        "It is impossible to tell.",
+        "It is not possible to determine this.",
+        "The answer could not be determined.",
+        "The answer can't be found in the tables.",
+        "This information was not given.",
+        "The question cannot be answered.",
+        "Table 2 does not list it.",
     ],
 )
 @pytest.mark.parametrize("kind", ["short", "list", "verification"])
@@ -227,6 +295,9 @@ def test_a_model_that_says_it_does_not_know(text, kind):
         "No. 7",
         "Nothing Else Matters",
         "I Can't Dance",
+        "It is known to few",
+        "Information is given freely",
+        "Data is available in Table 1",
         "+",
         "?!",
     ],
@@ -334,6 +405,7 @@ def test_lists_without_tags():
     assert value("Oslo\nBergen", "list", cut=True) is None
     assert value("- Oslo\nBergen", "list") is None
     assert value("- Oslo\n- Bergen", "list") == ("Oslo", "Bergen")
+    assert value("1. Oslo\n2. Bergen", "list") == ("Oslo", "Bergen")
     assert value('["Oslo", "Bergen"]', "list") == ("Oslo", "Bergen")
     assert value(f"{STEPS}\n\nAnswer:\n- Oslo\n- Bergen", "list") == ("Oslo", "Bergen")
     assert value(STEPS, "list") is None, "the numbered steps of a reasoning are no list"
@@ -378,6 +450,12 @@ def test_an_escaped_tag_is_a_quoted_cell_and_no_tag():
     [
         *((word, "True") for word in ("True", "true.", "YES", "Supported", "entailed", "Correct", "1", "**TRUE**")),
         *((word, "False") for word in ("False", "no", "Refuted", "0", "incorrect", "Not supported", "not entailed")),
+        *((f"It is {word} by all tables", "True") for word in ("verified", "confirmed", "entailed", "supported")),
+        *((f"Table 1 {word} it", "True") for word in ("supports", "entails")),
+        *((f"Table 1 {word} it", "False") for word in ("refutes", "contradicts")),
+        *((f"This is {word} here", "True") for word in ("accurate", "valid", "right", "an entailment")),
+        *((f"This is {word} here", "False") for word in ("wrong", "inaccurate", "untrue", "invalid", "unsupported")),
+        *((f"This is {word} here", "False") for word in ("a contradiction", "refuted", "contradicted", "incorrect")),
         ("The statement is true.", "True"),
         ("The claim is supported by Table 1.", "True"),
         ("The statement is not true.", "False"),
@@ -390,6 +468,16 @@ def test_an_escaped_tag_is_a_quoted_cell_and_no_tag():
         ("The statement is contradicted by the second row.", "False"),
         ("verdict: SUPPORTED", "True"),
         ("Answer: False", "False"),
+        ("That was never true", "False"),
+        ("True, if the table is right", None),
+        ("It is unclear whether this is correct", None),
+        ("mostly accurate", None),
+        ("half right", None),
+        ("The statement could not be verified", None),
+        ("Unverifiable, but true to my knowledge", None),
+        ("True unless Table 2 is wrong", None),
+        ("I am uncertain, perhaps true", None),
+        ("whether it is true depends on the year", None),
         ("True or False", None),
         ("True/False", None),
         ("partially true", None),
@@ -416,6 +504,7 @@ def test_verification(text, expected):
         ("False\n\nThe table shows something else for the year, so the statement can't hold as it was put.", "False"),
         (f"{STEPS}\nTherefore, the statement is false.", "False"),
         (f"{STEPS}\nThe statement is not supported.", "False"),
+        (f"{STEPS}\nThe claim isn't supported by Table 1.", "False"),
         ("The statement is true.", "True"),
         ('{"answer": true}', "True"),
         (RAMBLING, None),
@@ -432,6 +521,22 @@ def test_an_echoed_example_is_no_answer():
     assert value(prompt.text, prompt=prompt) is None
     assert value("<answer>Lyon</answer>", prompt=prompt) == "Lyon", "the same answer to another question is one"
     assert value(f"{example}\n<reasoning>Mine.</reasoning><answer>Lyon</answer>", prompt=prompt) == "Lyon"
+
+
+def test_an_answer_that_an_example_has_too():
+    prompt = make_prompt(text="Example:\n<answer>Lyon</answer>\nQuestion: which city")
+    assert value("<answer>Lyon</answer>", prompt=prompt) == "Lyon"
+
+
+def test_the_question_alone_is_no_answer():
+    prompt = make_prompt(question="the date of a game", text="Question: the date of a game")
+    assert value("the date of a game", prompt=prompt) is None
+    assert value("the date", prompt=prompt) == "the date"
+
+
+def test_a_cell_with_commas_is_one_item():
+    table = Table("t", "", ["a"], [["Oslo"], ["Norway"], ["Oslo, Norway"]])
+    assert value("<answer>Oslo, Norway</answer>", "list", prompt=make_prompt((table,))) == ("Oslo, Norway",)
 
 
 def test_a_placeholder_of_a_replaced_template():
