@@ -131,8 +131,9 @@ def reply(status: int, value: Any, **headers: str) -> Action:
 
 
 def error(status: int, message: str, **fields: Any) -> Action:
-    headers = {name: fields.pop(name) for name in list(fields) if name in ("retry_after", "location")}
-    return reply(status, {"error": {"message": message, **fields}}, **headers)
+    """Refuses; where that may be tried again, at once unless `retry_after` says otherwise."""
+    pause = {"retry_after": fields.pop("retry_after")} if "retry_after" in fields else {"retry_after_ms": "1"}
+    return reply(status, {"error": {"message": message, **fields}}, **pause)
 
 
 def completion(content: Any, finish_reason: str | None = "stop", **message: Any) -> dict[str, Any]:

@@ -6,15 +6,17 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.language_models.address import Address
-from gtr_gpu.language_models.calls import Calls
-from gtr_gpu.language_models.faults import Fault
+from gtr_gpu.language_models.faults import CHECK_SERVER
 from gtr_gpu.language_models.model import ModelError
 from gtr_gpu.language_models.model_files import is_on_hub
 from gtr_gpu.prompts.tokens import EstimatedCounter, TokenCounter, TokenizerCounter, load_tokenizer
+
+if TYPE_CHECKING:
+    import openai
 
 # Of vLLM and SGLang, of several hosts, and of LM Studio.
 _WINDOW_FIELDS = ("max_model_len", "context_length", "context_window", "max_context_length")
@@ -49,24 +51,28 @@ class Catalogue:
         return trained if _is_count(trained) else None
 
 
-async def read_catalogue(calls: Calls, address: Address) -> Catalogue:
+async def read_catalogue(client: openai.AsyncOpenAI, address: Address) -> Catalogue:
     """Asks a server for its models.
 
     Raises:
-        Fault: It doesn't tell them.
+        ModelError: It doesn't list them.
+        openai.OpenAIError: It gives no answer that is JSON.
+        ValueError: It gives no answer that is JSON.
     """
-    body = await calls.get("/models")
-    # Most say `data`, Ollama's own form and some others `models`.
-    entries = (body.get("data") or body.get("models") or []) if isinstance(body, dict) else body
+    import openai
+
+    # Not `client.models.list`: some servers give a bare list.
+    body = await client.get("/models", cast_to=object)
+    entries = body.get("data") if isinstance(body, dict) else body
     if not isinstance(entries, list):
-        raise Fault("doesn't list its models", "check base_url, or name a model", status=200)
+        raise ModelError(f"{address} doesn't list its models; {CHECK_SERVER}, or name a model")
     models = {one["id"]: one for one in entries if isinstance(one, dict) and isinstance(one.get("id"), str)}
     window = None
     if any("meta" in one for one in models.values()):
         try:
-            window = _slot_window(await calls.get(f"{address.root}/props"))
-        except Fault as fault:
-            logger.debug("the window isn't told: %s", fault.sentence(address))
+            window = _slot_window(await client.get(f"{address.root}/props", cast_to=object))
+        except (openai.OpenAIError, ValueError) as error:
+            logger.debug("the window isn't told: %s", type(error).__name__)
     return Catalogue(models, window)
 
 

@@ -40,7 +40,7 @@ def open_model(
             `model` is a folder or a file that is there.
         key_variable: The variable of the environment that holds the server's key, if it needs one.
         tokenizer: The name or folder of the tokenizer of a server's model; None finds it by the model's name.
-        timeout: The seconds that a server has for one completion, or for the next piece of a stream.
+        timeout: The seconds that a server may be silent before a call is given up.
         retries: How often a server's call that failed is repeated.
         concurrency: The most calls of a server at a time.
         device: Where a local model runs.

@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import logging
 import queue
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.language_models.address import Address
-from gtr_gpu.language_models.background import Background
-from gtr_gpu.language_models.calls import Calls, Manner, Parameters, make_client
 from gtr_gpu.language_models.catalogue import Catalogue, find_counter, pick_model, read_catalogue
+from gtr_gpu.language_models.chat import Chat, Parameters, make_client
 from gtr_gpu.language_models.choose import DEFAULT_CONCURRENCY, DEFAULT_RETRIES, DEFAULT_TIMEOUT
-from gtr_gpu.language_models.faults import Fault
+from gtr_gpu.language_models.event_loop import EventLoop
+from gtr_gpu.language_models.faults import explained
 from gtr_gpu.language_models.model import Completion, ModelError
 
 if TYPE_CHECKING:
+    from anyio.from_thread import BlockingPortal
+
     from gtr_gpu.prompts.tokens import TokenCounter
 
 # So many prompts in a row, for each call that may be under way, don't fail by themselves.
 _FAILURES_OF_ALL = 3
-
-# The number of a prompt and what came of it; of a stream also its pieces, before.
-Ready: TypeAlias = "queue.SimpleQueue[Any]"
+_CATALOGUE_SECONDS = 10.0
 
 logger = logging.getLogger(__name__)
 
@@ -36,16 +38,14 @@ class Endpoint:
         name: The model's name at the server.
         tokens: Counts the tokens of prompts.
         window: The most tokens of prompt and completion together, or None where the server doesn't tell.
-        base_url: Where the server is, without credentials.
 
     Args:
         address: Where the server is.
         model: The model's name; None takes the only one that the server has.
         tokenizer: The name or folder of the model's tokenizer; None finds it by the model's name.
-        timeout: The seconds that the server has for one completion, or for the next piece of a stream.
+        timeout: The seconds that the server may be silent before a call is given up.
         retries: How often a call that failed is repeated.
         concurrency: The most calls at a time.
-        backoff: The seconds before the first repetition; they double with each one.
 
     Raises:
         ModelError: The server can't be reached, or no model was named and it has more than one.
@@ -61,22 +61,18 @@ class Endpoint:
         timeout: float = DEFAULT_TIMEOUT,
         retries: int = DEFAULT_RETRIES,
         concurrency: int = DEFAULT_CONCURRENCY,
-        backoff: float = 1.0,
     ) -> None:
         _check(timeout, retries, concurrency)
-        self.base_url = address.url
         self._address = address
         self._timeout = timeout
         self._retries = retries
         self._concurrency = concurrency
-        self._backoff = backoff
         self._parameters = Parameters()
         if model and not model.isprintable():
             raise GTRError(f"model must be a name at the server, got {model!r}")
-        self.name = model or ""
-        if address.is_open_to_others and address.has_key():
+        if address.is_open_to_others and address.key():
             logger.warning("the key goes to %s without encryption; https:// would protect it", address.url)
-        catalogue = self._catalogue(required=not model)
+        catalogue = self._catalogue(model)
         self.name = model or pick_model(catalogue, address)
         self.window: int | None = catalogue.window(self.name)
         self.tokens: TokenCounter = find_counter(self.name, tokenizer)
@@ -101,38 +97,31 @@ class Endpoint:
         Raises:
             ModelError: What would go wrong for every prompt, after all that was finished was yielded.
         """
-        ready: Ready = queue.SimpleQueue()
         numbered = enumerate(prompts)
-        open_calls, failures, more = 0, 0, True
+        failures = 0
         trouble: Exception | None = None
-        with self._calls() as (calls, background):
-            while True:
-                while more and open_calls < self._concurrency and (not open_calls or ready.empty()):
+        under_way: dict[Future[Completion], int] = {}
+        with self._chat(self.name) as (chat, portal):
+            try:
+                while True:
                     try:
-                        number, prompt = next(numbered)
-                    except StopIteration:
-                        more = False
+                        for number, prompt in islice(numbered, self._concurrency - len(under_way)):
+                            under_way[portal.start_task_soon(chat.complete, prompt, max_new_tokens)] = number
                     except Exception as error:  # it is raised again once what is under way is finished
-                        more, trouble = False, error
-                    else:
-                        background.start(_to_queue(calls.complete(prompt, max_new_tokens), number, ready))
-                        open_calls += 1
-                if not open_calls:
-                    break
-                number, outcome = ready.get()
-                open_calls -= 1
-                failures = failures + 1 if isinstance(outcome, Exception) else 0
-                if (
-                    isinstance(outcome, ModelError)
-                    and not outcome.fatal
-                    and failures >= _FAILURES_OF_ALL * self._concurrency
-                ):
-                    yield number, outcome
-                    outcome = ModelError(f"{failures} prompts in a row failed, and the last so: {outcome}", fatal=True)
-                if isinstance(outcome, Exception) and not (isinstance(outcome, ModelError) and not outcome.fatal):
-                    yield from _finished(ready)
-                    raise outcome
-                yield number, outcome
+                        trouble, numbered = error, enumerate(())
+                    if not under_way:
+                        break
+                    for number, outcome in _finished(under_way):
+                        failures = 0 if isinstance(outcome, Completion) else failures + 1
+                        if _is_fatal(outcome):
+                            raise outcome
+                        yield number, outcome
+                        if failures >= _FAILURES_OF_ALL * self._concurrency:
+                            said = f"{failures} prompts in a row failed, and the last so: {outcome}"
+                            raise ModelError(said, fatal=True)
+            finally:
+                for future in under_way:
+                    future.cancel()
         if trouble is not None:
             raise trouble
 
@@ -147,36 +136,45 @@ class Endpoint:
         Raises:
             ModelError: There is no completion, or not all of one.
         """
-        news: Ready = queue.SimpleQueue()
-        with self._calls() as (calls, background):
-            background.start(_to_queue(calls.stream(prompt, max_new_tokens, news.put), 0, news))
-            while isinstance(piece := news.get(), str):
-                show(piece)
-        _, outcome = piece
-        if isinstance(outcome, Exception):
-            raise outcome
-        completion: Completion = outcome
-        return completion
-
-    def _catalogue(self, required: bool) -> Catalogue:
-        """What the server tells of its models; where one is named already, a server need not tell."""
-        with self._calls(retries=min(self._retries, 1)) as (calls, background):
+        pieces: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        with self._chat(self.name) as (chat, portal):
+            future = portal.start_task_soon(chat.stream, prompt, max_new_tokens, pieces.put)
+            future.add_done_callback(lambda _: pieces.put(None))
             try:
-                return background.run(read_catalogue(calls, self._address))
-            except Fault as fault:
-                # One that isn't there answers no prompt either. What it says may hold for this question alone.
-                if required or (fault.fatal and fault.status is None):
-                    raise ModelError(fault.sentence(self._address), fatal=True) from None
-                logger.debug("the models aren't told: %s", fault.sentence(self._address))
+                while (piece := pieces.get()) is not None:
+                    show(piece)
+            finally:
+                future.cancel()
+            return future.result()
+
+    def _catalogue(self, model: str | None) -> Catalogue:
+        """What the server tells of its models; where one is named already, a server need not tell."""
+        with self._chat(model or "") as (chat, portal):
+            client = chat.client.with_options(
+                max_retries=min(self._retries, 1), timeout=min(self._timeout, _CATALOGUE_SECONDS)
+            )
+            try:
+                return portal.call(read_catalogue, client, self._address)
+            except Exception as error:
+                fault = explained(error, self._address, model or "", _CATALOGUE_SECONDS)
+                # A server that isn't there answers no prompt either. What one says may hold for this question alone.
+                if not model or (fault.fatal and not hasattr(error, "status_code")):
+                    raise ModelError(str(fault), fatal=True) from None
+                logger.debug("the models aren't told: %s", fault)
                 return Catalogue()
 
     @contextmanager
-    def _calls(self, retries: int | None = None) -> Iterator[tuple[Calls, Background]]:
-        manner = Manner(self._timeout, self._retries if retries is None else retries, self._backoff)
-        client = make_client(self._address, self._timeout)
-        calls = Calls(client, self._address, self.name, self._parameters, manner)
-        with Background(client.close) as background:
-            yield calls, background
+    def _chat(self, model: str) -> Iterator[tuple[Chat, BlockingPortal]]:
+        """The model to ask, and the event loop to ask it in: one of ours, since a notebook's caller is in its own."""
+        client = make_client(self._address, self._timeout, self._retries)
+        from anyio.from_thread import start_blocking_portal
+
+        options = {"loop_factory": EventLoop}
+        with start_blocking_portal(backend_options=options, name="gtr-model-calls") as portal:
+            try:
+                yield Chat(client, self._address, model, self._parameters, self._timeout, self._retries), portal
+            finally:
+                portal.call(client.close)
 
 
 def _check(timeout: float, retries: int, concurrency: int) -> None:
@@ -188,18 +186,13 @@ def _check(timeout: float, retries: int, concurrency: int) -> None:
         raise GTRError(f"concurrency must be between 1 and 1000, got {concurrency}")
 
 
-async def _to_queue(work: Coroutine[Any, Any, Completion], number: int, ready: Ready) -> None:
-    """Puts what comes of a call into a queue, whatever it is: nobody else would hear of an error."""
-    outcome: Completion | Exception
-    try:
-        outcome = await work
-    except Exception as error:
-        outcome = error
-    ready.put((number, outcome))
+def _finished(under_way: dict[Future[Completion], int]) -> list[tuple[int, Any]]:
+    """Waits for some calls, takes them out, and gives what came of each: completions first, then errors, fatal last."""
+    outcomes: list[tuple[int, Any]] = []
+    for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+        outcomes.append((under_way.pop(future), future.exception() or future.result()))
+    return sorted(outcomes, key=lambda one: (_is_fatal(one[1]), not isinstance(one[1], Completion), one[0]))
 
 
-def _finished(ready: Ready) -> Iterator[tuple[int, Completion | ModelError]]:
-    while not ready.empty():
-        number, outcome = ready.get()
-        if isinstance(outcome, Completion) or (isinstance(outcome, ModelError) and not outcome.fatal):
-            yield number, outcome
+def _is_fatal(outcome: object) -> bool:
+    return isinstance(outcome, BaseException) and not (isinstance(outcome, ModelError) and not outcome.fatal)
