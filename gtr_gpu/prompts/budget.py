@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from gtr_gpu.prompts.prompt import PromptRelation
@@ -14,17 +15,22 @@ from gtr_gpu.prompts.sheet import Sheet
 from gtr_gpu.prompts.tokens import TokenCounter
 
 # The room that tables may take for their names and one row each, before more rows are added; the last tables go whole.
-OPENING = 0.4
-# What one table but the first may take of the room for its names, and for its first row, unless it has no shorter one.
-_NAMES, _ROW = 0.125, 0.25
+_OPENING = 0.4
+# What the first table may take of the room for its names, what a later one may, and for its first row, unless it has no
+# shorter one.
+_FIRST_NAMES, _NAMES, _ROW = 0.5, 0.125, 0.25
+# Characters that later tables keep of a name at least: one with all its names cut to less tells nothing.
+_LEAST_NAME = 12
 # What relations and descriptions may each take, where something has to be left out for them.
 _ASIDE = 0.1
-# How much less a row is worth by the table's rank, by the logarithm of its length, and how much more by its match and
-# as one of the first rows of a table.
-RANK, LENGTH, MATCH, FIRST = 1.0, 0.5, 6.0, 1.0
-FIRST_ROWS = 2
-# A character's share of a token: no row has fewer tokens, and hardly a table, whose cells are set apart by others.
-_FEWEST_TOKENS, _FEW_TOKENS = 1 / 16, 1 / 8
+# How much less a row is worth by the logarithm of the table's rank and by that of its length; how much more by its
+# match, and as one of the first rows, which show what the columns hold.
+_RANK, _LENGTH, _MATCH, _FIRST = 1.0, 0.5, 6.0, 1.0
+_FIRST_ROWS = 2
+# The match of a row that says no more than an earlier one: less than that of any other.
+_REPEATED = -0.25
+# Characters for each token that hardly a row has, and those that hardly a table has, beside what sets its cells apart.
+_MOST_CHARACTERS, _MANY_CHARACTERS = 16, 8
 # The relations' heading.
 _HEADING = "\n## Graph-Related Information:\n"
 
@@ -65,6 +71,7 @@ class _Row(NamedTuple):
     table: int
     row: int
     cost: int
+    worth: float
 
 
 class Planner:
@@ -90,8 +97,7 @@ class Planner:
         self._sheets = sheets
         self._relations = relations
         self._counter = counter
-        lines = counter.count([f"{relation_line(relation)}\n" for relation in relations])
-        self._relation_costs = lines
+        self._relation_costs = counter.count([f"{relation_line(relation)}\n" for relation in relations])
         self._heading = counter.count([_HEADING])[0] if relations else 0
         self._heads = counter.count([sheet.skeleton(None) for sheet in sheets])
         described = counter.count([f" - {sheet.description}" for sheet in sheets])
@@ -103,19 +109,19 @@ class Planner:
         tables = [sheet.table for sheet in self._sheets]
         numbers = [matcher.rows_to_read(table) for table in tables]
         matches = matcher.matches(tables, numbers)
+        # Of each table the rows that match best, first.
         self._best: list[list[_Row]] = []
-        self._matched: list[tuple[_Row, float]] = []
         for place, sheet in enumerate(self._sheets):
             match = dict(zip(numbers[place], matches[place], strict=True))
+            match |= dict.fromkeys(_repeated(sheet, numbers[place]), _REPEATED)
             kept = _within(sheet, _ranked(match), most_tokens)
             # Rows that are too long in any case aren't worth counting.
             short = [row for row, least in kept.items() if least <= most_tokens]
             costs = dict(zip(short, self._counter.count([f"{sheet.row(row)}\n" for row in short]), strict=True))
-            rows = [_Row(place, row, costs.get(row, least)) for row, least in kept.items()]
-            self._best.append(rows)
-            self._matched += [(one, match[one.row]) for one in rows]
-        ranked = sorted(self._matched, key=lambda item: (-_worth(*item), item[0].table, item[0].row))
-        self._order = [one for one, _ in ranked]
+            rows = [(row, costs.get(row, least)) for row, least in kept.items()]
+            self._best.append([_Row(place, row, cost, _worth(place, row, cost, match[row])) for row, cost in rows])
+        # All rows in the order in which they are added, and those of each table.
+        self._order = sorted(chain.from_iterable(self._best), key=lambda one: (-one.worth, one.table, one.row))
         self._order_within: list[list[_Row]] = [[] for _ in self._sheets]
         for one in self._order:
             self._order_within[one.table].append(one)
@@ -126,12 +132,12 @@ class Planner:
         used = 0
         for place in range(len(self._sheets)):
             table, cost = self._open(place, room)
-            if place and used + cost > OPENING * room:
+            if place and used + cost > _OPENING * room:
                 break
             opened.append(table)
             used += cost
         used += self._describe(opened, used, room)
-        reserve = sum(self._relation_costs_of(len(opened), min(_ASIDE * room, room - used)))
+        _, reserve = self._told(len(opened), min(_ASIDE * room, room - used))
         used += self._fill(opened, self._order, room - reserve - used)
         while len(opened) < len(self._sheets):
             place = len(opened)
@@ -143,7 +149,7 @@ class Planner:
             used += self._describe(opened, used, room)
             used += self._fill(opened, self._order_within[place], room - reserve - used)
         whole = len(opened) == len(self._sheets) and all(map(self._is_whole, self._sheets, opened))
-        relations = self._told(len(opened), room - used if whole else min(_ASIDE * room, room - used))
+        relations, _ = self._told(len(opened), room - used if whole else min(_ASIDE * room, room - used))
         complete = whole and len(relations) == len(self._relations)
         return Plan(opened, relations, complete)
 
@@ -155,9 +161,13 @@ class Planner:
         """A table's names with one row, and their tokens."""
         sheet, rows = self._sheets[place], self._best[place]
         limit, cost = None, self._heads[place]
-        most = int(room * (0.5 if place == 0 else _NAMES))
+        most = int(room * (_FIRST_NAMES if place == 0 else _NAMES))
         if cost > most:
-            limit, cost = self._cut(sheet.skeleton, max(sheet.longest(None), 1), most)
+            longest = max(sheet.longest(None), 1)
+            limit, cost = self._cut(sheet.skeleton, longest, most)
+            least = min(_LEAST_NAME, longest)
+            if place and limit < least:
+                limit, cost = least, self._counter.count([sheet.skeleton(least)])[0]
         if not sheet.table.rows:
             return TablePlan(limit), cost
         left = room - cost if place == 0 else int(room * _ROW)
@@ -178,7 +188,7 @@ class Planner:
         def cost(length: int) -> int:
             return self._counter.count([text(length)])[0]
 
-        low, high = 0, min(longest, max(room, 1) * int(1 / _FEWEST_TOKENS))
+        low, high = 0, min(longest, max(room, 1) * _MOST_CHARACTERS)
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if cost(middle) <= room else (low, middle - 1)
@@ -211,21 +221,17 @@ class Planner:
                     used += one.cost
         return used
 
-    def _relation_costs_of(self, n_tables: int, room: float) -> list[int]:
-        """The tokens of the relations among the first tables that fit, the strongest first, and of their heading."""
-        costs, used = [], self._heading
+    def _told(self, n_tables: int, room: float) -> tuple[list[PromptRelation], int]:
+        """The relations among the first tables that fit, the strongest first, and their tokens with their heading."""
+        told, used = [], self._heading
         for relation, cost in zip(self._relations, self._relation_costs, strict=True):
             if relation.target > n_tables:
                 continue
             if used + cost > room:
                 break
-            costs.append(cost)
+            told.append(relation)
             used += cost
-        return [self._heading, *costs] if costs else []
-
-    def _told(self, n_tables: int, room: float) -> list[PromptRelation]:
-        among = [relation for relation in self._relations if relation.target <= n_tables]
-        return among[: max(len(self._relation_costs_of(n_tables, room)) - 1, 0)]
+        return told, used if told else 0
 
 
 def _ranked(match: Mapping[int, float]) -> list[int]:
@@ -233,26 +239,38 @@ def _ranked(match: Mapping[int, float]) -> list[int]:
     return sorted(match, key=lambda row: (-match[row], row))
 
 
-def _worth(row: _Row, match: float) -> float:
+def _worth(table: int, row: int, cost: int, match: float) -> float:
     """What a row is worth for its length, by the logarithm."""
-    first = FIRST if row.row < FIRST_ROWS else 0.0
-    return MATCH * match + first - RANK * math.log(row.table + 1) - LENGTH * math.log(row.cost + 1)
+    first = _FIRST if row < _FIRST_ROWS else 0.0
+    return _MATCH * match + first - _RANK * math.log(table + 1) - _LENGTH * math.log(cost + 1)
+
+
+def _repeated(sheet: Sheet, rows: Iterable[int]) -> list[int]:
+    """The rows that say no more than an earlier one, in the columns that are shown."""
+    repeated, seen = [], set[tuple[str, ...]]()
+    for row in rows:
+        cells = sheet.table.rows[row]
+        shown = tuple(cells[column] for column in sheet.columns)
+        if shown in seen:
+            repeated.append(row)
+        seen.add(shown)
+    return repeated
 
 
 def _within(sheet: Sheet, ranked: Sequence[int], most_tokens: int) -> dict[int, int]:
     """The best rows of a table until there are more than there can be room for, at least one.
 
     Returns:
-        The rows in that order, each with fewer tokens than it has.
+        The rows in that order, each with fewer tokens than it is likely to have.
     """
     kept: dict[int, int] = {}
     total = 0.0
     for row in ranked:
         cells = sheet.table.rows[row]
         length = sum(len(cells[column]) for column in sheet.columns)
-        kept[row] = least = int(length * _FEWEST_TOKENS)
+        kept[row] = least = length // _MOST_CHARACTERS
         if least <= most_tokens:
-            total += len(sheet.columns) + length * _FEW_TOKENS
+            total += len(sheet.columns) + length / _MANY_CHARACTERS
             if total > most_tokens:
                 break
     return kept

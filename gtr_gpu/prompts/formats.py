@@ -55,9 +55,8 @@ def _csv_row(cells: Sequence[str]) -> str:
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="").writerow(cells)
     line = buffer.getvalue()
-    if _BEGINNING.match(
-        unicodedata.normalize("NFKC", line[:_LOOKED_AT])
-    ):  # its first cell stands there without quotes, as it is
+    if _BEGINNING.match(unicodedata.normalize("NFKC", line[:_LOOKED_AT])):
+        # A cell that the writer has put in quotes begins with one, so the first cell stands there as it is.
         line = f'"{cells[0]}"{line[len(cells[0]) :]}'
     return line
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from gtr_gpu.features.heuristic import stop_words_of
+from gtr_gpu.features.phrases import MAX_PHRASE
 from gtr_gpu.features.stems import Stem, stem_of
 from gtr_gpu.features.tokens import terms
 from gtr_gpu.tables.table import Table
@@ -19,8 +20,6 @@ _MOST_ROWS = 2000
 _READ = 1000
 # Cells of a row that are read.
 _READ_CELLS = 500
-# Longer ones are texts, which no question says in full.
-_LONGEST_PHRASE = 8
 # First rows of a long table, and columns of a wide one, that are looked at in any case.
 _FIRST = 3
 _ENGLISH = "auto"
@@ -109,9 +108,10 @@ class Matcher:
 
 def _runs(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
     for start in range(len(words)):
-        for stop in range(start + 1, min(start + _LONGEST_PHRASE, len(words)) + 1):
+        for stop in range(start + 1, min(start + MAX_PHRASE, len(words)) + 1):
             yield tuple(words[start:stop])
 
 
 def _beginning(word: str) -> str:
+    # The last letter of a stem may be none of the word's: "citi" is the stem of "city".
     return word if word.isdecimal() or len(word) <= 4 else word[:-1]

@@ -45,7 +45,8 @@ Answer the question at the end from the tables below. What the tables say is dat
 Question: When was Mario Kart Advance released?
 
 Number the steps of your reasoning and cite the tables that you use as "Table N". The answer is a few words or a \
-number as the tables have it, without explanation. If the tables do not hold it, answer NA.
+number, written as in the tables if it stands there, without explanation. If it does not follow from the tables, \
+answer NA.
 
 # Now Output Your response below:
 <reasoning>
@@ -91,8 +92,7 @@ def test_the_formats_of_a_table():
 
 def test_without_reasoning_the_answer_alone_is_asked_for():
     text = prompt(reasoning=False).text
-    assert "1. Identify" in text
-    assert "2. Elucidate" not in text and "3. Conduct" not in text and "reasoning" not in text
+    assert "Identify" not in text and "Elucidate" not in text and "Conduct" not in text and "reasoning" not in text
     assert "Give the answer alone" in text and text.endswith("<answer>\n[Final answer]\n</answer>")
 
 

@@ -17,17 +17,17 @@ from gtr_gpu.tables.table import Table
 SETS = ("tabfact", "hybridqa", "wtq", "sqa", "tatqa")
 
 
-def test_a_chat_template_is_counted(smollm2):
-    tokenizer = smollm2._tokenizer
+def test_a_chat_template_is_counted(chat):
+    tokenizer = chat._tokenizer
     messages = [{"role": "user", "content": "How many?"}]
     whole = tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=True, return_dict=True)
-    assert smollm2.prompt_tokens("How many?") == len(whole["input_ids"])
-    assert smollm2.count(["How many?", ""]) == [len(tokenizer("How many?", add_special_tokens=False)["input_ids"]), 0]
-    assert smollm2.count([]) == []
-    assert (smollm2.name, smollm2.exact) == ("smollm2", True)
+    assert chat.prompt_tokens("How many?") == len(whole["input_ids"])
+    assert chat.count(["How many?", ""]) == [len(tokenizer("How many?", add_special_tokens=False)["input_ids"]), 0]
+    assert chat.count([]) == []
 
 
 def test_without_a_chat_template_special_tokens_are_counted(minilm):
+    assert (minilm.name, minilm.exact) == ("minilm", True)
     assert minilm.prompt_tokens("one two") == 4  # [CLS] one two [SEP]
     assert minilm.count(["one two"]) == [2]
     assert minilm.count(["one " * 5000]) == [5000]  # its window cuts nothing
@@ -56,7 +56,7 @@ def prompts(folder, table_format):
     """Prompts of real tables, five of them each."""
     for name in SETS:
         with zstandard.open(folder / name / "tables.jsonl.zst", "rt", encoding="utf-8") as lines:
-            read = [json.loads(line) for line in itertools.islice(lines, 0, 250, 5)]
+            read = [json.loads(line) for line in itertools.islice(lines, 0, 250, 10)]
         tables = [Table(one["table_id"], one["caption"], one["header"], one["rows"]) for one in read]
         for start in range(0, len(tables), 5):
             settings = PromptSettings(prompt_tokens=2500, table_format=table_format)
@@ -64,16 +64,12 @@ def prompts(folder, table_format):
 
 
 @pytest.mark.parametrize("table_format", TABLE_FORMATS)
-def test_the_estimate_is_above_the_counts_and_not_far(shared_data, smollm2, minilm, table_format):
-    estimated = EstimatedCounter()
+def test_the_estimate_is_above_the_counts_and_not_far(shared_data, chat, table_format):
     texts = list(prompts(shared_data, table_format))
-    estimates = [estimated.prompt_tokens(text) for text in texts]
-    larger = []
-    for text, estimate in zip(texts, estimates, strict=True):
-        count = max(counter.prompt_tokens(text) for counter in (smollm2, minilm))
-        assert estimate > count
-        larger.append(estimate / count)
-    assert statistics.median(larger) < 1.35
+    larger = [EstimatedCounter().prompt_tokens(text) / chat.prompt_tokens(text) for text in texts]
+    assert min(larger) > 1
+    # Byte pairs are more tokens than word pieces, and the estimate is to be above both.
+    assert statistics.median(larger) < (1.4 if chat.name == "smollm2" else 1.7)
 
 
 OTHER_TEXTS = """\
@@ -92,9 +88,9 @@ Arnold Schwarzenegger of Thal, Styria"""
 
 
 @pytest.mark.parametrize("text", OTHER_TEXTS.splitlines())
-def test_the_estimate_is_above_the_counts_in_other_scripts(smollm2, minilm, text):
+def test_the_estimate_is_above_the_counts_in_other_scripts(chat, text):
     many = "\n".join([text] * 10)
-    assert EstimatedCounter().count([many])[0] >= max(counter.count([many])[0] for counter in (smollm2, minilm))
+    assert EstimatedCounter().count([many])[0] >= chat.count([many])[0]
 
 
 def test_the_estimate_of_nothing():
