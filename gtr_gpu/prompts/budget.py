@@ -148,6 +148,7 @@ class Planner:
             used += cost
             used += self._describe(opened, used, room)
             used += self._fill(opened, self._order_within[place], room - reserve - used)
+        used += self._uncut(opened, room - reserve - used)
         whole = len(opened) == len(self._sheets) and all(map(self._is_whole, self._sheets, opened))
         relations, _ = self._told(len(opened), room - used if whole else min(_ASIDE * room, room - used))
         complete = whole and len(relations) == len(self._relations)
@@ -197,6 +198,17 @@ class Planner:
         # A mark may have more tokens than the short word that it stands for.
         least, length = min((cost(length), length) for length in (1, 2, 4, 8, 16))
         return length, least
+
+    def _uncut(self, tables: Sequence[TablePlan], room: float) -> int:
+        """Shows names whole that were cut, where there is room for them after all; their tokens."""
+        used = 0
+        for place, table in enumerate(tables):
+            if table.limit is not None:
+                cost = self._heads[place] - self._counter.count([self._sheets[place].skeleton(table.limit)])[0]
+                if used + cost <= room:
+                    table.limit = None
+                    used += cost
+        return used
 
     def _describe(self, tables: Sequence[TablePlan], used: int, room: int) -> int:
         """Adds descriptions as far as they fit into their part of the room; their tokens."""

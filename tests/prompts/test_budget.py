@@ -76,6 +76,23 @@ def test_a_long_row_does_not_hide_the_later_tables():
     assert [shown.cut_cells for shown in built.tables] == [0, 1, 0]
 
 
+def test_names_of_later_tables_are_cut_to_what_can_be_read_and_whole_where_there_is_room():
+    named = Table("t1", "the second table", [f"rather a long name of column {n} " * 3 for n in range(5)], [["1"] * 5])
+    tight, wide = build([table("t0", 40), named], 500), build([table("t0", 2), named], 500)
+    assert [shown.cut_cells for shown in tight.tables] == [0, 5]
+    assert "Table 2: the second table\n| rather a lo… |" in tight.text
+    assert [shown.cut_cells for shown in wide.tables] == [0, 0]
+
+
+def test_rows_that_say_what_another_says_go_last():
+    rows = [["gold", "Norway"]] * 60
+    rows[40] = ["silver", "Norway"]
+    repeated = Table("t", "", ["medal", "nation"], rows)
+    built = build([repeated, table("t1", 10)], 500, question="Did Norway win gold?")
+    assert {0, 40} < set(built.tables[0].rows) and len(built.tables[0].rows) < 60
+    assert len(built.tables[1].rows) == 10
+
+
 def test_a_table_without_rows_or_columns():
     for empty in (Table("e", "empty", ["a", "b"], []), Table("e", "empty", [], []), Table("e", "", [], [[], []])):
         for table_format in TABLE_FORMATS:
