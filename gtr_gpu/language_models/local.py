@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.features.encoder_source import quiet_hub
+from gtr_gpu.hub import quiet_hub
 from gtr_gpu.language_models.model import Completion, ModelError
 from gtr_gpu.language_models.model_files import find_model
 from gtr_gpu.memory import is_out_of_memory

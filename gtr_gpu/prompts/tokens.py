@@ -143,7 +143,7 @@ def load_tokenizer(name: str | os.PathLike[str]) -> Any:  # noqa: ANN401 (any cl
     Raises:
         GTRError: There is none of that name.
     """
-    from gtr_gpu.features.encoder_source import quiet_hub
+    from gtr_gpu.hub import quiet_hub
 
     try:
         with quiet_hub():
