@@ -1,11 +1,10 @@
 """Which model is meant by a name, a URL and the environment."""
 
-import os
 import subprocess
 import sys
 
 import pytest
-from model_server import models, serving
+from model_server import models
 from tiny_model import make
 
 from gtr_gpu.errors import GTRError
@@ -13,14 +12,6 @@ from gtr_gpu.language_models import choose, gguf, open_model
 from gtr_gpu.language_models.endpoint import Endpoint
 from gtr_gpu.language_models.local import LocalModel
 from gtr_gpu.prompts.tokens import TokenizerCounter
-
-
-@pytest.fixture
-def server(monkeypatch):
-    for name in [name for name in os.environ if name.startswith("OPENAI_") or name.lower().endswith("_proxy")]:
-        monkeypatch.delenv(name)
-    with serving() as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

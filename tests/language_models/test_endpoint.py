@@ -1,7 +1,6 @@
 """A model behind the OpenAI protocol: completions, streams, concurrency and leaving early."""
 
 import itertools
-import os
 import signal
 import subprocess
 import sys
@@ -20,7 +19,6 @@ from model_server import (
     models,
     piece,
     reply,
-    serving,
     stream,
 )
 
@@ -28,14 +26,6 @@ from gtr_gpu.errors import GTRError
 from gtr_gpu.language_models.address import Address
 from gtr_gpu.language_models.endpoint import Endpoint
 from gtr_gpu.language_models.model import Completion, ModelError
-
-
-@pytest.fixture
-def server(monkeypatch):
-    for name in [name for name in os.environ if name.startswith("OPENAI_") or name.lower().endswith("_proxy")]:
-        monkeypatch.delenv(name)
-    with serving() as running:
-        yield running
 
 
 def endpoint(server, model="tiny", **options):

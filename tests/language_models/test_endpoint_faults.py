@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 import time
 
 import pytest
@@ -17,7 +16,6 @@ from model_server import (
     piece,
     raw,
     reply,
-    serving,
     stream,
 )
 
@@ -27,14 +25,6 @@ from gtr_gpu.language_models.endpoint import Endpoint
 from gtr_gpu.language_models.model import Completion, ModelError
 
 SECRET = "sk-proj-Ab12-Cd34_Ef56"
-
-
-@pytest.fixture
-def server(monkeypatch):
-    for name in [name for name in os.environ if name.startswith("OPENAI_") or name.lower().endswith("_proxy")]:
-        monkeypatch.delenv(name)
-    with serving() as running:
-        yield running
 
 
 def endpoint(server, **options):
