@@ -94,7 +94,8 @@ class Journal:
         if self._descriptor < 0:
             return
         if self._is_new and not os.fstat(self._descriptor).st_size:
-            self.path.unlink(missing_ok=True)
+            # Of a link that led nowhere the link stays.
+            Path(os.path.realpath(self.path)).unlink(missing_ok=True)
         os.close(self._descriptor)
         self._descriptor = -1
 

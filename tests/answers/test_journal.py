@@ -239,3 +239,10 @@ def test_a_lock_on_a_file_that_was_taken_away_guards_nothing(tmp_path, monkeypat
     with Journal(path, SETTINGS) as journal:
         journal.add({"query_id": 0, "query": "q"})
     assert path.read_bytes().count(b"\n") == 1
+
+
+def test_a_link_that_led_nowhere_is_left_as_it_was(tmp_path):
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(tmp_path / "target.jsonl")
+    Journal(link, {}).close()
+    assert link.is_symlink() and not link.exists()
