@@ -103,6 +103,9 @@ def _without_thought(text: str) -> tuple[str, str]:
     ends = [mark for mark in marks if mark.group(1)]
     mark = ends[-1] if ends else marks[0]
     thought, body = (text[: mark.start()], text[mark.end() :]) if ends else (text[mark.end() :], text[: mark.start()])
+    again = _THOUGHT.search(body)
+    if again:  # another thought, which has no end
+        thought, body = f"{thought}\n{body[again.end() :]}", body[: again.start()]
     if not body.strip():
         # A model that forgets to end its thought, or ends it after the answer: an answer in due form at the very end.
         plain = _THOUGHT.sub("", thought)

@@ -17,6 +17,12 @@ _SENTENCE = re.compile(
     re.IGNORECASE,
 )
 _CONDITION = re.compile(r"\b(?:if|when|unless|whether) (?:the|it|they|there|a|an|no|this|that)\b", re.IGNORECASE)
+# What follows `the answer is` in a sentence on where the answer stands.
+_ELSEWHERE = re.compile(
+    r"(?:(?:definitely|clearly|likely|probably) )?(?:as follows|above|below|to be found|found (?:in|by)|based on"
+    r"|that (?:no|the)|in (?:the )?(?:\w+ ){0,2}(?:tables?|rows?|columns?|form))\b",
+    re.IGNORECASE,
+)
 _STATEMENT = re.compile(r"\b(?:statement|claim|sentence) (?:is|isn't)\b.*", re.IGNORECASE)
 _END_OF_SENTENCE = re.compile(r"(?<=[\w)\]\"'*%]{3})[.!]\s+(?=[A-Z])")
 _KEY = re.compile(r'"(?:final[_ ]?)?answer"\s*:\s*("(?:[^"\\]|\\.)*")', re.IGNORECASE)
@@ -25,10 +31,12 @@ _STEP = re.compile(r"\(?\d{1,3}[.)]\s+(?:\S+\s+){3}|step \d", re.IGNORECASE)
 _TALK = re.compile(
     r"(?:to (?:answer|find|determine|solve)|let'?s|first(?=,)|we (?:need|have|must|can)|i (?:need|will|would|am|have)|"
     r"the (?:query|question|user|table|prompt)|sure|okay|ok(?=,)|certainly|based on|here (?:is|are)|looking at|"
-    r"(?:is|are) there|could you|can you|please)\b",
+    r"(?:is|are) there|could you|can you|please|hmm|wait|well(?=,)|it depends|thinking|yes, i|great question|"
+    r"i(?:'m| apologi[sz]e)|internal server error|error(?=:)|tables? \d+$|see (?:the )?table)\b",
     re.IGNORECASE,
 )
 _EXPLANATION = re.compile(r"(?:explanation|reasoning|reason|because|note)\b", re.IGNORECASE)
+_PART_OF_TAG = re.compile(r"</?(?:answer|reasoning|think|table\d|unk)|/(?:answer|reasoning|think|table\d+)>")
 _LONGEST, _MOST_WORDS = 100, 15
 
 
@@ -86,7 +94,11 @@ def find_untagged(text: str, kind: AnswerKind, cut: bool, bare: bool) -> str | N
     if cut:
         return None  # whatever the model was about to say, these were not its last words
     sentence = _SENTENCE.search(lines[-1])
-    if sentence is not None and not _CONDITION.search(sentence.group(1)):
+    if (
+        sentence is not None
+        and not _CONDITION.search(sentence.group(1))
+        and not _ELSEWHERE.match(sentence.group(1).strip(_MARKS))
+    ):
         return _END_OF_SENTENCE.split(sentence.group(1))[0].strip(_MARKS).removesuffix(".").rstrip("*_")
     if kind == "verification":
         return _verdict(lines)
@@ -143,6 +155,13 @@ def _standing_alone(lines: list[str], kind: AnswerKind) -> str | None:
     if len(lines) > 1 and not _EXPLANATION.match(lines[1].strip(_MARKS)):
         return None
     line = lines[0]
-    talk = _STEP.match(line) or _TALK.match(line) or line.endswith((":", "?", "["))
+    talk = (
+        _STEP.match(line)
+        or _TALK.match(line)
+        or line.endswith((":", "?", "["))
+        or _HEADING.fullmatch(line.strip(_MARKS))
+        or _PART_OF_TAG.match(line)
+        or _SENTENCE.search(line)
+    )
     short = len(line) <= _LONGEST and len(line.split()) <= _MOST_WORDS
     return line if short and not talk and any(map(str.isalnum, line)) else None

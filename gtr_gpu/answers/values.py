@@ -18,8 +18,15 @@ _PREFIX = re.compile(rf"[*_#> ]*(?:the )?(?:{ANSWER}|label|verdict)(?:[*_ ]*:|\s
 _BULLET = re.compile(r"[-*•‣–]\s+")
 _NUMBER = re.compile(r"\(?(\d{1,4})[.)]\s+(?=\S)")
 _NUMERIC = re.compile(r"[-+]?[\d.]+%?")
-_NOTHING = re.compile(r"(?:n\s?/\s?a|n\.\s?a\.?|na|none|null|nil|nan|unknown|unanswerable|[-–—_.…\s]*)")
-_NOTHING_AT_FIRST = re.compile(r"(?:N/A|NA)\s*[(:;,.–—-]|n/a\b")
+_NOTHING = re.compile(r"(?:n\s?/\s?a|n\.\s?a\.?|na|none|null|nil|nan|unknown|unanswerable|undetermined|[-–—_.…?\s]*)")
+_NOTHING_AT_FIRST = re.compile(r"(?:N/A|NA)\s*(?:[(:;,.–—-]|(?:because|since|as)\b)|n/a\b")
+# The words around an answer without one.
+_FRAME = re.compile(
+    rf"(?:(?:so|therefore|thus|hence),? )?(?:the )?{ANSWER}(?: is)?(?: as follows)?:?"
+    rf"|(?:insert )?your {ANSWER}(?: here)?|(?:please )?(?:see|refer to) (?:the )?(?:tables?(?: \d+)?|above)"
+)
+_MARK = re.compile(r"(?:\(?\d{1,3}[.)]|[-*•])\s+(?=\S)")
+_REGRET = re.compile(r"(?:unfortunately|sorry|regrettably)\b[,.]?\s+(?=\S)")
 _VERBS = (
     "available|applicable|found|provided|given|mentioned|specified|stated|listed|known|present|included|determined|"
     "answered|identified|shown|in the|clear|possible"
@@ -31,11 +38,17 @@ _UNKNOWING = re.compile(
     r"(?:answer|information|info|data|evidence|tables?)\b"
     r"|(?:i(?:'m| am)? |we |it )?(?:sorry|unable|cannot|could not|do not have|is not possible|is impossible)\b.*"
     r"\b(?:answer|determined?|find|provide|identify|tell|information|know|sorry|based on|to)\b"
-    r"|(?:i )?do not know\b"
+    r"|(?:i |we )?do not know\b|(?:i'?m |i am )?(?:not sure|unsure)$|hard to say|i apologi[sz]e\b|as an ai\b"
+    r"|(?:(?:0|no|zero) (?:results?|match(?:es)?)(?: (?:was |were )?found)?|nothing (?:was )?found)$"
     rf"|(?:the |this )?(?:\w+ ){{0,3}}?(?:answer|information|question|statement|data|it)\b.{{0,40}}?"
     rf"\b(?:(?:is|was|are) not|cannot be|could not be) (?:{_VERBS})\b"
     r"|(?:the |these )?(?:\w+ ){0,2}tables? (?:\w+ )?(?:do|does) not "
-    r"(?:contain|provide|include|mention|have|list|show|say|give|specify)"
+    r"(?:contain|provide|include|mention|have|hold|list|show|say|give|specify|tell|answer)"
+    r"|(?:the |these )?(?:\w+ ){0,2}tables? (?:contain|provide|include|have|hold|give)s? no\b"
+    r"|(?:none of the|no|neither of the|neither) (?:\w+ )?tables?\b"
+    rf"|(?:no (?:\w+ ){{1,4}}(?:is|are|was|were)|[^.]{{1,80}}\b(?:is|are|was|were) not) (?:{_VERBS})"
+    r"(?:$| (?:in|by|from|within) (?:the|any|these)\b)"
+    r"|[^.]{1,80}\b(?:is|are|was|were) not in (?:the|any|these) (?:\w+ )?(?:tables?|data)\b"
 )
 _MOST_WORDS_OF_NOTHING = 30
 
@@ -100,11 +113,14 @@ def _unescaped(match: re.Match[str]) -> str:
 def says_nothing(text: str) -> bool:
     """Whether a text says that there is no answer: `NA`, `not available`, `I cannot answer …`."""
     plain = text.strip().strip("*`\"'[]()").strip()
-    if _NOTHING.fullmatch(plain.lower().rstrip(".")) or _NOTHING_AT_FIRST.match(plain):
+    words = _MARK.sub("", plain.lower().rstrip("."), count=1)
+    if _NOTHING.fullmatch(words) or _FRAME.fullmatch(words) or _NOTHING_AT_FIRST.match(plain):
         return True
     if len(plain.split()) > _MOST_WORDS_OF_NOTHING:
         return False
-    return _UNKNOWING.match(_spelled_out(plain)) is not None
+    plain = _spelled_out(plain).rstrip(".")
+    regret = _REGRET.match(plain)
+    return _UNKNOWING.match(plain[regret.end() :] if regret else plain) is not None
 
 
 def _spelled_out(text: str) -> str:
@@ -117,6 +133,8 @@ def label_of(text: str) -> str | None:
     """`True` or `False` as a text says it in any of the usual words; None where it says neither, or both."""
     plain = _spelled_out(text).strip(" *`\"'.!()[]\n")
     if plain in ("1", "0"):
+        if text.strip().endswith("."):
+            return None  # the number of a step
         return "True" if plain == "1" else "False"
     if len(plain) > _LONGEST_LABEL or _EITHER.search(plain):
         return None
@@ -152,7 +170,8 @@ def _unwrapped(text: str) -> str:
         text = text[prefix.end() :].strip()
         text = text.removesuffix(".") if by_sentence else text
     if text.startswith(("\\boxed", "$\\boxed", "\\(\\boxed", "\\[")):
-        text = boxed(text) or text
+        content = boxed(text)
+        text = text if content is None else content
     for mark in ("**", "*", "`", "$", '"', "“"):
         close = "”" if mark == "“" else mark
         inner = text[len(mark) : len(text) - len(close)]

@@ -88,6 +88,8 @@ def run(
         raise GTRError(f"-k must be at least 1, got {k}")
     if overwrite and out is None:
         raise GTRError("--overwrite needs a file to overwrite; give it with --out")
+    if out is not None and str(out) == "-":
+        raise GTRError("--out must be a file; answers go to stdout without it, with --json one a line")
     model_options.check_options(model, base_url, api_key_env, max_new_tokens)
     common.check_search_knobs(preset, assignments)
     settings = prompt_options.prompt_settings(

@@ -274,6 +274,23 @@ def test_no_answer_is_never_an_invented_one(raw, kind):
         "This information was not given.",
         "The question cannot be answered.",
         "Table 2 does not list it.",
+        "1. NA",
+        "NA because the tables don't list it",
+        "I'm not sure.",
+        "We don't know.",
+        "Unfortunately, the tables don't say.",
+        "Final Answer: The tables do not hold it.",
+        "None of the tables mention it.",
+        "The provided tables contain no such data.",
+        "No release date is given in the tables.",
+        "The release date is not given.",
+        "It isn't listed in any table.",
+        "No results",
+        "Therefore, the answer is:",
+        "The answer is",
+        "your answer here",
+        "\\boxed{}",
+        "As an AI language model, I cannot browse.",
     ],
 )
 @pytest.mark.parametrize("kind", ["short", "list", "verification"])
@@ -643,3 +660,46 @@ def test_long_outputs_are_parsed_at_once():
         for kind in ("short", "list", "verification"):
             parse_answer(piece * 20_000, make_prompt(), kind)
         assert time.perf_counter() - start < 3, piece
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The answer is in Table 1.",
+        "The answer is definitely in the first row.",
+        "The answer is as follows:",
+        "The answer is based on Table 1.",
+        "The answer is that no table has it.",
+        "**Answer**",
+        "<answer",
+        "/answer>",
+        "</table1>",
+        "Table 1",
+        "It depends.",
+        "Hmm, wait.",
+        "See Table 1.",
+    ],
+)
+@pytest.mark.parametrize("kind", ["short", "list", "verification"])
+def test_words_about_an_answer_are_none(text, kind):
+    assert value(text, kind) is None
+
+
+@pytest.mark.parametrize("kind", ["short", "list", "verification"])
+def test_a_second_thought_without_end_is_no_answer(kind):
+    assert value("<think>a</think><think>True", kind) is None
+    assert value("<think>a</think>\n<think>\nIs it <answer>True</answer>?", kind) is None
+
+
+@pytest.mark.parametrize("text", ["1.", "1.\nThe table says so.\nUnclear."])
+def test_the_number_of_a_step_is_no_verdict(text):
+    assert value(text, "verification") is None
+    assert value("<answer>1</answer>", "verification") == "True"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["No Doubt", "Nothing Else Matters", "None Shall Pass", "Not Like Us", "The Unknown Soldier", "No. 3", "Tables"],
+)
+def test_names_that_sound_like_no_answer(text):
+    assert value(f"<answer>{text}</answer>", "short") == text

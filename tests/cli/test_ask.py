@@ -304,6 +304,7 @@ def test_an_interrupt_keeps_what_came(gtr, fake, folder, model, batch, tmp_path)
         (["q", "--model", "m", "--timeout", "0"], "Invalid value for '--timeout'"),
         (["q", "--model", "m", "--concurrency", "0"], "Invalid value for '--concurrency'"),
         (["q", "--model", "m", "--overwrite"], "--overwrite needs a file to overwrite"),
+        (["q", "--model", "m", "--out", "-"], "--out must be a file"),
         (["q", "--model", "m", "--out", ""], "'--out': it is empty"),
         (["q", "--model", "m", "--set", "dampin=1"], "did you mean 'damping'?"),
         (["q", "--model", "m", "--api-key-env", "a=b"], "--api-key-env must be the name of a variable"),
