@@ -207,6 +207,11 @@ NOTHING = {
     "only thought of Sky": "<|begin_of_thought|>Lyon",
     "only thought in a channel": "<|channel|>analysis<|message|>Lyon",
     "tag without a name": "<>",
+    "open thought with an open draft": "<think>\nMaybe <answer>Lyon",
+    "a heading of something else": "## Dates\n\nThe table holds many dates of games.\nOne of them is right.",
+    "a short announcement": "The dates:",
+    "a short question": "Which game?",
+    "a long line": "Mario Kart Advance came out in the same year as Mario Kart 7 and long after the first one of all",
     "special tokens": "<|im_end|>",
 }
 
@@ -423,6 +428,9 @@ def test_lists_without_tags():
     assert value("- Oslo\nBergen", "list") is None
     assert value("- Oslo\n- Bergen", "list") == ("Oslo", "Bergen")
     assert value("1. Oslo\n2. Bergen", "list") == ("Oslo", "Bergen")
+    assert value('[\n  "Oslo",\n  "Bergen"\n]', "list") == ("Oslo", "Bergen")
+    assert value("Oslo lies in Norway.\nBergen as well.", "list") is None
+    assert value("Oslo\n" + "Bergen and " * 10 + "Bergen", "list") is None
     assert value('["Oslo", "Bergen"]', "list") == ("Oslo", "Bergen")
     assert value(f"{STEPS}\n\nAnswer:\n- Oslo\n- Bergen", "list") == ("Oslo", "Bergen")
     assert value(STEPS, "list") is None, "the numbered steps of a reasoning are no list"
@@ -525,6 +533,7 @@ def test_verification(text, expected):
         ("The statement is true.", "True"),
         ('{"answer": true}', "True"),
         (RAMBLING, None),
+        ("The true height of the tower is in the second column\nIt is listed there", None),
     ],
 )
 def test_verification_without_tags(raw, expected):
@@ -543,6 +552,16 @@ def test_an_echoed_example_is_no_answer():
 def test_an_answer_that_an_example_has_too():
     prompt = make_prompt(text="Example:\n<answer>Lyon</answer>\nQuestion: which city")
     assert value("<answer>Lyon</answer>", prompt=prompt) == "Lyon"
+
+
+def test_two_lines_are_no_short_answer():
+    assert value("Paris\nLyon is another city") is None
+
+
+def test_a_line_of_the_prompt_before_the_answer():
+    prompt = make_prompt(text="Question: which city?\nThink first.")
+    assert value("Question: which city?\nAnswer: Paris", prompt=prompt) == "Paris"
+    assert value("Question: which city?\nThink first.", prompt=prompt) is None
 
 
 def test_the_question_alone_is_no_answer():
