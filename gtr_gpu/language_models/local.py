@@ -47,7 +47,6 @@ class LocalModel:
         model: The loaded model.
         tokenizer: Its tokenizer.
         name: What results call it.
-        batch_size: The most prompts of a batch; None takes what suits the device.
 
     Attributes:
         name: What results call it.
@@ -55,22 +54,20 @@ class LocalModel:
         window: The most tokens of prompt and completion together, or None where the model doesn't say.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, name: str, batch_size: int | None = None) -> None:  # noqa: ANN401
+    def __init__(self, model: Any, tokenizer: Any, name: str) -> None:  # noqa: ANN401
         self.name = name
         self.tokens: TokenCounter = TokenizerCounter(tokenizer, name)
         self.window = _window(model.config, tokenizer)
         self._model = model
         self._tokenizer = tokenizer
         self._device = next(model.parameters()).device
-        self._batch_size = batch_size or (_GPU_BATCH if self._device.type == "cuda" else _CPU_BATCH)
+        self._batch_size = _GPU_BATCH if self._device.type == "cuda" else _CPU_BATCH
         self._batch_tokens = _batch_bytes(self._device) // _token_bytes(model)
         self._ends = _end_tokens(model, tokenizer)
         self._pad = tokenizer.pad_token_id if tokenizer.pad_token_id is not None else min(self._ends, default=0)
 
     @classmethod
-    def load(
-        cls, model: str, *, device: Device = "auto", precision: Precision = "auto", batch_size: int | None = None
-    ) -> LocalModel:
+    def load(cls, model: str, *, device: Device = "auto", precision: Precision = "auto") -> LocalModel:
         """Loads a model. Code from a hub is never run, and weights are read from safetensors only.
 
         Args:
@@ -78,7 +75,6 @@ class LocalModel:
             device: Where it runs; `auto` takes a GPU where there is one.
             precision: `auto` takes bfloat16 where the device has instructions for it, which halves what each token
                 has to read, and float32 elsewhere.
-            batch_size: The most prompts of a batch; None takes what suits the device.
 
         Raises:
             GTRError: There is no such model, it can't be loaded, or an argument is none of those above.
@@ -89,7 +85,7 @@ class LocalModel:
         loaded = _load(folder, model, dtype)
         given = Path(model).expanduser()
         name = given.resolve().name if given.exists() else model
-        return cls(loaded.to(place).eval(), tokenizer, name, batch_size)
+        return cls(loaded.to(place).eval(), tokenizer, name)
 
     def __repr__(self) -> str:
         return f"LocalModel({self.name!r} on {self._device})"

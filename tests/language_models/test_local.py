@@ -92,8 +92,9 @@ def test_a_stream_is_what_a_completion_is(model):
     assert streamed.completion_tokens == completed.completion_tokens
 
 
-def test_prompts_are_taken_a_few_batches_at_a_time(folder):
-    model = LocalModel.load(str(folder), device="cpu", precision="float32", batch_size=2)
+def test_prompts_are_taken_a_few_batches_at_a_time(folder, monkeypatch):
+    monkeypatch.setattr(local, "_CPU_BATCH", 2)
+    model = LocalModel.load(str(folder), device="cpu", precision="float32")
     taken = []
     generator = model.complete((taken.append(number) or f"row {number}" for number in range(1000)), 2)
     next(generator)
