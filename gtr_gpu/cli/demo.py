@@ -19,9 +19,10 @@ from gtr_gpu.cli.common import put
 from gtr_gpu.cli.hits import related_pairs
 from gtr_gpu.cli.progress import drawn, duration
 from gtr_gpu.cli.summary import put_failures
-from gtr_gpu.cli.text import shortened, visible
+from gtr_gpu.cli.text import visible
 from gtr_gpu.cli.view import View
 from gtr_gpu.errors import GTRError, IndexFormatError
+from gtr_gpu.prompts.cleaning import shortened
 
 if TYPE_CHECKING:
     from gtr_gpu.demo import Question

@@ -11,8 +11,9 @@ from rich.text import Text
 
 from gtr_gpu.cli.common import put
 from gtr_gpu.cli.queries import Query
-from gtr_gpu.cli.text import shortened, visible
+from gtr_gpu.cli.text import visible
 from gtr_gpu.cli.view import View
+from gtr_gpu.prompts.cleaning import shortened
 
 if TYPE_CHECKING:
     from gtr_gpu.index import GTRIndex

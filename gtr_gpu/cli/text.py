@@ -20,11 +20,6 @@ def visible(text: str) -> str:
     return _UNSAFE.sub(lambda match: _code(match.group()), _BLANKS.sub(" ", text))
 
 
-def shortened(text: str, width: int) -> str:
-    """The text, or its beginning and an ellipsis where it is longer than `width` characters."""
-    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
-
-
 def counted(number: int, noun: str, plural: str = "") -> str:
     """A number and what it counts: `1 table`, `1,234 tables`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

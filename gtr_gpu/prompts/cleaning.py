@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-ELLIPSIS = "…"
-
 # Controls that are no blanks, what turns the direction of text or can't be seen (soft hyphens, fillers, variation
 # selectors, tags, which can spell whole sentences). Joiners stay, one at a time: some scripts need them.
 _HIDDEN = re.compile(
@@ -36,7 +34,7 @@ def one_line(text: str) -> str:
 
 def shortened(text: str, limit: int) -> str:
     """The text, or its beginning and an ellipsis where it has more than `limit` characters, of which there is one."""
-    return text if len(text) <= limit else text[: limit - 1].rstrip() + ELLIPSIS
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
 def escaped(text: str, less: str = "&lt;", bracket: str = "&#91;") -> str:
