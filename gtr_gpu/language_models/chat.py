@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ _CONNECT_SECONDS = 10.0
 # The client's: it waits no longer for a server that asks for a pause.
 _LONGEST_WAIT = 120.0
 _SEED = 0
+_MOST_BYTES = 128 << 20
 # A token is seldom longer than a few characters, but some are runs of blanks.
 _CHARACTERS_OF_A_TOKEN = 40
 _FREE_CHARACTERS = 10_000
@@ -50,7 +51,9 @@ def make_client(address: Address, timeout: float, retries: int) -> openai.AsyncO
     limits = openai.Timeout(timeout, connect=min(timeout, _CONNECT_SECONDS))
     try:
         # The prompt, and so the user's tables, go to nobody but the server that the user named.
-        http = openai.DefaultAsyncHttpxClient(timeout=limits, follow_redirects=False)
+        http = openai.DefaultAsyncHttpxClient(
+            timeout=limits, follow_redirects=False, event_hooks={"response": [_Bound(address)]}
+        )
         return openai.AsyncOpenAI(
             base_url=address.url, api_key=key, max_retries=retries, timeout=limits, http_client=http
         )
@@ -59,6 +62,28 @@ def make_client(address: Address, timeout: float, retries: int) -> openai.AsyncO
         raise GTRError(
             f"{address} can't be asked ({reason}); check the environment's proxies and certificates"
         ) from None
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """Ends an answer that is longer than any completion, whether packed or endless, before it fills the memory."""
+
+    address: Address
+
+    async def __call__(self, response: Any) -> None:  # noqa: ANN401 (of whichever HTTP library the client has)
+        pieces = response.aiter_bytes
+
+        async def bounded(size: int | None = None) -> AsyncIterator[bytes]:
+            taken = 0
+            async for piece in pieces(size):
+                taken += len(piece)
+                if taken > _MOST_BYTES:
+                    raise ModelError(
+                        f"{self.address} sends more than {_MOST_BYTES >> 20} MiB for one answer; {CHECK_SERVER}"
+                    )
+                yield piece
+
+        response.aiter_bytes = bounded
 
 
 def _check_headers() -> None:

@@ -40,8 +40,9 @@ def explained(error: Exception, address: Address, model: str, timeout: float) ->
     import openai
 
     fatal = False
-    if isinstance(error, ModelError):
-        return error
+    for link in _chain(error):  # the client wraps what comes from the middle of an answer
+        if isinstance(link, ModelError):
+            return link
     if isinstance(error, openai.APIStatusError):
         said = _said(error, address)
         what, remedy, fatal = _refusal(error, said, address, model)

@@ -1,5 +1,6 @@
 """Each fault of a server ends in one clear sentence, loses nothing and shows no secret."""
 
+import gzip
 import json
 import logging
 import time
@@ -227,6 +228,22 @@ def test_a_stream_that_stalls(server):
 def test_a_slow_stream_has_time_as_long_as_it_goes_on(server):
     server.script = [stream(*[piece("a ")] * 8, piece(finish_reason="stop"), pause=0.1)]
     assert endpoint(server, timeout=0.4).stream("Where?", 9, lambda text: None).text == "a " * 8
+
+
+@pytest.mark.parametrize("kind", ["endless", "packed", "refusal"])
+def test_an_answer_that_would_fill_the_memory(server, kind):
+    def act(call, write):
+        status, encoding = (500 if kind == "refusal" else 200), ("gzip" if kind == "packed" else "identity")
+        write(f"HTTP/1.1 {status} Word\r\ncontent-encoding: {encoding}\r\nconnection: close\r\n\r\n".encode())
+        if kind == "packed":
+            write(gzip.compress(b" " * (200 << 20), 1))
+        while kind != "packed":
+            write(b" " * (1 << 20))
+
+    server.script = [act]
+    with pytest.raises(ModelError, match="sends more than 128 MiB for one answer; check"):
+        endpoint(server, retries=0, timeout=30).stream("Where?", 9, lambda text: None)
+    assert "sends more than 128 MiB" in str(next(endpoint(server, retries=0, timeout=30).complete(["a"], 9))[1])
 
 
 def test_a_stream_without_end(server):
