@@ -3,6 +3,7 @@
 import threading
 import time
 
+from gtr_gpu.answers.parse import parse_answer
 from gtr_gpu.language_models.model import Completion, ModelError
 from gtr_gpu.prompts.prompt import Prompt, PromptTable
 from gtr_gpu.tables import Table
@@ -30,6 +31,13 @@ FORM = """## Question:
 </answer>
 """
 
+# The reasoning of an output, and one that comes to no answer.
+STEPS = "1. Table 1 lists it.\n2. The entry is Paris."
+RAMBLING = (
+    "The table shows many games. Among them are Super Mario Kart and Mario Kart 7, and each has a date of release.\n"
+    "To find the date one has to look at the second column. It holds several dates of which one belongs to the game."
+)
+
 
 def make_prompt(tables=(GAMES, CITIES), question="When was Mario Kart Advance released?", text=None, rows=None):
     """A prompt of whole tables, or of the rows told."""
@@ -39,6 +47,11 @@ def make_prompt(tables=(GAMES, CITIES), question="When was Mario Kart Advance re
     )
     text = FORM.format(question=question) if text is None else text
     return Prompt(question, text, shown, (), 0, len(text.split()), "words")
+
+
+def value(raw, kind="short", cut=False, prompt=None):
+    """The answer that an output gives."""
+    return parse_answer(raw, prompt or make_prompt(), kind, cut=cut).value
 
 
 class WordCounter:

@@ -1,7 +1,7 @@
 """What models write, and what it says."""
 
 import pytest
-from answer_fakes import CITIES, FORM, GAMES, make_prompt
+from answer_fakes import CITIES, FORM, GAMES, RAMBLING, STEPS, make_prompt, value
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,11 +19,6 @@ KNOWN_GOOD = """<reasoning>
 December 16, 2011
 </answer>
 """
-STEPS = "1. Table 1 lists it.\n2. The entry is Paris."
-
-
-def value(raw, kind="short", cut=False, prompt=None):
-    return parse_answer(raw, prompt or make_prompt(), kind, cut=cut).value
 
 
 def test_the_known_good_output():
@@ -158,10 +153,6 @@ def test_answers_without_tags(raw):
     assert value(raw).rstrip(".") == "Paris"
 
 
-RAMBLING = (
-    "The table shows many games. Among them are Super Mario Kart and Mario Kart 7, and each has a date of release.\n"
-    "To find the date one has to look at the second column. It holds several dates of which one belongs to the game."
-)
 NOTHING = {
     "nothing": "",
     "blanks": " \n\t",
@@ -470,76 +461,6 @@ def test_an_escaped_tag_is_a_quoted_cell_and_no_tag():
     assert value(f"The first cell says this:\n{cell} is what it holds, and the others are empty.") is None
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        *((word, "True") for word in ("True", "true.", "YES", "Supported", "entailed", "Correct", "1", "**TRUE**")),
-        *((word, "False") for word in ("False", "no", "Refuted", "0", "incorrect", "Not supported", "not entailed")),
-        *((f"It is {word} by all tables", "True") for word in ("verified", "confirmed", "entailed", "supported")),
-        *((f"Table 1 {word} it", "True") for word in ("supports", "entails")),
-        *((f"Table 1 {word} it", "False") for word in ("refutes", "contradicts")),
-        *((f"This is {word} here", "True") for word in ("accurate", "valid", "right", "an entailment")),
-        *((f"This is {word} here", "False") for word in ("wrong", "inaccurate", "untrue", "invalid", "unsupported")),
-        *((f"This is {word} here", "False") for word in ("a contradiction", "refuted", "contradicted", "incorrect")),
-        ("The statement is true.", "True"),
-        ("The claim is supported by Table 1.", "True"),
-        ("The statement is not true.", "False"),
-        ("The statement isn't correct", "False"),
-        ("It is not false.", "True"),
-        ("False. The table shows 3, not 4.", "False"),
-        ("True, since no other game was sold more often", "True"),
-        ("No, the statement is correct in parts", "False"),
-        ("Unsupported", "False"),
-        ("The statement is contradicted by the second row.", "False"),
-        ("verdict: SUPPORTED", "True"),
-        ("Answer: False", "False"),
-        ("That was never true", "False"),
-        ("True, if the table is right", None),
-        ("It is unclear whether this is correct", None),
-        ("mostly accurate", None),
-        ("half right", None),
-        ("The statement could not be verified", None),
-        ("Unverifiable, but true to my knowledge", None),
-        ("True unless Table 2 is wrong", None),
-        ("I am uncertain, perhaps true", None),
-        ("whether it is true depends on the year", None),
-        ("True or False", None),
-        ("True/False", None),
-        ("partially true", None),
-        ("The statement cannot be verified", None),
-        ("This can't be confirmed", None),
-        ("neither true nor false", None),
-        ("The tables don't support it", "False"),
-        ("not fully supported", "False"),
-        ("NOT ENOUGH INFO", None),
-        ("The statement is true in Table 1 and false in Table 2.", None),
-        ("Paris", None),
-        ("10", None),
-        ("trueish", None),
-    ],
-)
-def test_verification(text, expected):
-    assert value(f"<answer>{text}</answer>", "verification") == expected
-
-
-@pytest.mark.parametrize(
-    ("raw", "expected"),
-    [
-        ("True", "True"),
-        ("False\n\nThe table shows something else for the year, so the statement can't hold as it was put.", "False"),
-        (f"{STEPS}\nTherefore, the statement is false.", "False"),
-        (f"{STEPS}\nThe statement is not supported.", "False"),
-        (f"{STEPS}\nThe claim isn't supported by Table 1.", "False"),
-        ("The statement is true.", "True"),
-        ('{"answer": true}', "True"),
-        (RAMBLING, None),
-        ("The true height of the tower is in the second column\nIt is listed there", None),
-    ],
-)
-def test_verification_without_tags(raw, expected):
-    assert value(raw, "verification") == expected
-
-
 def test_an_echoed_example_is_no_answer():
     example = "<reasoning>\nTable 9 lists it.\n</reasoning>\n<answer>\nLyon\n</answer>"
     prompt = make_prompt(text=f"Example:\n{example}\n\n{make_prompt().text}")
@@ -708,12 +629,6 @@ def test_words_about_an_answer_are_none(text, kind):
 def test_a_second_thought_without_end_is_no_answer(kind):
     assert value("<think>a</think><think>True", kind) is None
     assert value("<think>a</think>\n<think>\nIs it <answer>True</answer>?", kind) is None
-
-
-@pytest.mark.parametrize("text", ["1.", "1.\nThe table says so.\nUnclear."])
-def test_the_number_of_a_step_is_no_verdict(text):
-    assert value(text, "verification") is None
-    assert value("<answer>1</answer>", "verification") == "True"
 
 
 @pytest.mark.parametrize(
