@@ -8,7 +8,6 @@ import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from gtr_gpu.answers.answer import Answer
@@ -21,6 +20,7 @@ from gtr_gpu.language_models.model import DEFAULT_NEW_TOKENS, Completion, Langua
 from gtr_gpu.progress import Progress, Silent
 from gtr_gpu.prompts import build_prompt
 from gtr_gpu.prompts.prompt import Prompt
+from gtr_gpu.prompts.rendering import template_sources
 from gtr_gpu.prompts.retrieval import Found, find_tables
 from gtr_gpu.prompts.settings import PromptSettings
 
@@ -95,7 +95,7 @@ def _run_settings(
     info = index.info()
     prompt = asdict(settings)
     prompt["examples"] = _digest(repr(settings.examples)) if settings.examples else None
-    prompt["templates"] = _templates(settings)
+    prompt["templates"] = _digest(repr(sorted(template_sources(settings.templates).items())))
     return {
         "model": model.name,
         "base_url": getattr(model, "base_url", None),
@@ -286,18 +286,6 @@ def within_window(
         f"and {max_new_tokens:,} are for the completion"
     )
     return replace(settings, prompt_tokens=room)
-
-
-def _templates(settings: PromptSettings) -> str:
-    """A digest of the templates that prompts are made with."""
-    texts = {
-        file.name: file.read_text(encoding="utf-8")
-        for file in resources.files("gtr_gpu.prompts").joinpath("templates").iterdir()
-        if file.name.endswith(".jinja")
-    }
-    if settings.templates is not None:
-        texts |= {file.name: file.read_text(encoding="utf-8") for file in settings.templates.glob("*.jinja")}
-    return _digest(repr(sorted(texts.items())))
 
 
 def _digest(text: str) -> str:

@@ -41,6 +41,31 @@ def rendered(folder: Path | None, values: Mapping[str, object]) -> str:
         return _GAPS.sub("\n\n", _environment(folder).get_template(_MAIN).render(values).strip())
 
 
+def template_sources(folder: Path | None) -> dict[str, str]:
+    """The templates that a prompt may be made with, by name, and what a user's include beside ours.
+
+    Raises:
+        GTRError: One of them is broken.
+    """
+    import jinja2
+    from jinja2.meta import find_referenced_templates
+
+    environment = _environment(folder)
+    sources: dict[str, str] = {}
+    waiting: list[str | None] = [*template_names()]
+    while waiting:
+        name = waiting.pop()
+        if name is None or name in sources or environment.loader is None:
+            continue
+        with _told(folder):
+            try:
+                sources[name] = environment.loader.get_source(environment, name)[0]
+            except jinja2.TemplateNotFound:
+                continue  # it may be included under a condition that never holds
+            waiting += find_referenced_templates(environment.parse(sources[name], name))
+    return sources
+
+
 def check_templates(folder: Path) -> None:
     """Checks a user's templates as far as that goes without values.
 

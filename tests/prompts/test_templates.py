@@ -7,7 +7,7 @@ from prompts_words import Words
 
 from gtr_gpu.errors import GTRError
 from gtr_gpu.prompts import PromptSettings, build_prompt
-from gtr_gpu.prompts.rendering import template_names
+from gtr_gpu.prompts.rendering import template_names, template_sources
 from gtr_gpu.tables.table import Table
 
 TABLE = Table("t", "Games", ["a"], [["1"], ["2"]])
@@ -79,3 +79,14 @@ def test_our_templates_are_there():
         *("examples.jinja", "introduction.jinja", "list.jinja", "prompt.jinja", "short.jinja", "steps.jinja"),
         *("table.jinja", "verification.jinja"),
     ]
+
+
+def test_sources_are_those_of_all_that_a_prompt_may_be_made_with(tmp_path):
+    (tmp_path / "short.jinja").write_text("{% include 'own.txt' %}{% if no %}{% include 'nowhere' %}{% endif %}")
+    (tmp_path / "own.txt").write_text("mine")
+    (tmp_path / "notes.jinja").write_bytes(b"\xff")
+    (tmp_path / "old.jinja").mkdir()
+    sources = template_sources(tmp_path)
+    assert sources["own.txt"] == "mine" and "nowhere" not in sources and "notes.jinja" not in sources
+    assert set(sources) == {*template_names(), "own.txt"}
+    assert sources["prompt.jinja"] == template_sources(None)["prompt.jinja"]
