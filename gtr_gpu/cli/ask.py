@@ -76,9 +76,7 @@ def run(
     examples: prompt_options.Examples = None,
     few_shot: prompt_options.FewShot = 0,
     templates: prompt_options.Templates = None,
-    preset: Annotated[
-        str | None, typer.Option("--preset", metavar="default|paper", help="Search knobs of a preset, not the index's.")
-    ] = None,
+    preset: common.SearchPreset = None,
     assignments: common.Assignments = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each question.")] = False,
     quiet: common.Quiet = False,
@@ -155,24 +153,25 @@ class _Tally:
         questions: How many questions there are.
         earlier: How many were answered by an earlier run.
         answered: How many were answered now.
-        without_answer: Of all answered ones, to how many the model gave no answer.
+        without_answer: Of all answered ones, to how many the model gave no answer, by the reason.
         failed: How often each reason kept a question from being answered.
     """
 
     questions: int
     earlier: int = 0
     answered: int = 0
-    without_answer: int = 0
+    without_answer: Counter[str] = field(default_factory=Counter)
     failed: Counter[str] = field(default_factory=Counter)
 
-    def take(self, one: Answered | Unanswered) -> None:
-        """Counts what came of one question."""
+    def take(self, one: Answered | Unanswered, most_tokens: int) -> None:
+        """Counts what came of one question, for which the model was allowed to write so many tokens."""
         if isinstance(one, Unanswered):
             self.failed[one.error] += 1
             return
         self.earlier += one.earlier
         self.answered += not one.earlier
-        self.without_answer += one.answer is None
+        if one.answer is None:
+            self.without_answer[answered.why_nothing(one, most_tokens)] += 1
 
     @property
     def missing(self) -> int:
@@ -185,7 +184,7 @@ class _Tally:
             "questions": self.questions,
             "answered_earlier": self.earlier,
             "answered": self.answered,
-            "without_answer": self.without_answer,
+            "without_answer": self.without_answer.total(),
             "missing": self.missing,
             "failed": [{"reason": reason, "questions": number} for reason, number in self.failed.most_common()],
         }
@@ -229,7 +228,7 @@ class _Display:
             self._waiting.stop()
             if self.streamed:
                 self.streamed.end()
-            self.tally.take(one)
+            self.tally.take(one, self._most_tokens)
             if self._out is None:
                 self._show(one)
                 sys.stdout.flush()
@@ -253,8 +252,8 @@ class _Display:
             done = tally.earlier + tally.answered
             now = f", {tally.answered:,} of them now" if tally.earlier else ""
             put(f"{'answered':<12} {done:,} of {counted(tally.questions, 'question')}{now}")
-            if tally.without_answer:
-                put(f"{'no answer':<12} {tally.without_answer:,} of these: the model gave none")
+            for reason, number in tally.without_answer.most_common():
+                put(f"{'no answer':<12} {number:,} of these: {reason}")
             put(f"{'file':<12} {visible(str(out))}")
         sys.stdout.flush()
         if not tally.missing:

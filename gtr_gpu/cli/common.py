@@ -41,6 +41,9 @@ Assignments = Annotated[
     typer.Option("--set", metavar="NAME=VALUE", help="Sets a knob; `gtr info --knobs` lists them. Repeatable."),
 ]
 Preset = Annotated[str, typer.Option("--preset", metavar="default|paper", help="The setting to start from.")]
+SearchPreset = Annotated[
+    str | None, typer.Option("--preset", metavar="default|paper", help="Search knobs of a preset, not the index's.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first file that can't be read.")]

@@ -134,6 +134,7 @@ def _go_on(index: GTRIndex, view: View) -> None:
     view.say(f"The index is at {visible(str(index.path))} and stays there. Go on asking:")
     put()
     put(f'  {common.program()} search {where} "your question"')
+    put(f'  {common.program()} ask {where} "your question"')
     put(f"  {common.program()} info {where}")
 
 

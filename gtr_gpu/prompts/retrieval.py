@@ -73,6 +73,8 @@ def prompts_for(
     k: int,
     settings: PromptSettings,
     counter: TokenCounter,
+    *,
+    config: Config | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> Iterator[Prompt]:
     """The prompt of each question, made when it is asked for, in order.
@@ -83,11 +85,12 @@ def prompts_for(
         k: Tables for each question; fewer where the index has fewer.
         settings: What the prompts are to look like.
         counter: Counts their tokens.
+        config: Search knobs; the index's own where it is left out.
         tell: Is given what the search has to say, each remark once.
 
     Raises:
         GTRError: k is below 1, a question is empty, or a prompt can't be had for the budget.
     """
-    found = find_tables(index, questions, k, relations=settings.relations, tell=tell)
+    found = find_tables(index, questions, k, relations=settings.relations, config=config, tell=tell)
     for question, (tables, relations) in zip(questions, found, strict=True):
         yield build_prompt(question, tables, relations, settings, counter)

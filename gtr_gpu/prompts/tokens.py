@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import os
 import re
@@ -161,6 +162,8 @@ def _from_disk(path: Path) -> Any:  # noqa: ANN401
     files = [path] if path.is_file() else sorted(path.glob("*.gguf"))
     if path.is_dir() and (not files or (path / "tokenizer_config.json").exists()):
         return AutoTokenizer.from_pretrained(str(path), local_files_only=True, trust_remote_code=False)
+    if files[0].suffix == ".gguf" and importlib.util.find_spec("gguf") is None:
+        raise ModuleNotFoundError("the package gguf reads it, which isn't installed (pip install gguf)")
     folder, file = str(files[0].parent), files[0].name
     return AutoTokenizer.from_pretrained(folder, gguf_file=file, local_files_only=True, trust_remote_code=False)
 

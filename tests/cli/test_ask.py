@@ -207,13 +207,14 @@ def test_a_batch_goes_into_a_file_and_is_gone_on_with(gtr, fake, folder, model, 
         "gtr: 3 of 5 questions were not completed; the same command asks them again, and them alone\n"
     )
     assert [json.loads(line)["query_id"] for line in out.read_text().splitlines()] == [0, 1]
-    model.reply = lambda prompt, number: "<answer>NA</answer>"
+    model.reply = lambda prompt, number: " " if number else "<answer>NA</answer>"
     model.asked.clear()
     status, shown, err = ask(gtr, folder, "--queries", batch, "--out", out, "-k", 2, "--quiet")
     assert (status, err) == (0, f"note: 2 of 5 were answered already in {out}\n")
     assert shown.splitlines() == [
         "answered     5 of 5 questions, 3 of them now",
-        "no answer    3 of these: the model gave none",
+        "no answer    2 of these: the model wrote nothing",
+        "no answer    1 of these: the model gave none",
         f"file         {out}",
     ]
     assert len(model.asked) == 3

@@ -6,7 +6,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from gtr_gpu.cli.progress import Bars, Lines, drawn, duration
+from gtr_gpu.cli.progress import Bars, Lines, drawn, duration, rate_text
 
 
 class Clock:
@@ -38,6 +38,10 @@ def test_lines_come_now_and_then_where_a_stage_is_slow_or_endless():
     assert lines[0] == "read: 0%, 30 of 1,000,000 (1.0/s, 277 h 46 min left)"
     assert lines[3] == "read: 5 (1.0/s)"
     assert len(lines) < 20
+
+
+def test_slow_work_tells_how_long_each_takes():
+    assert [rate_text(rate) for rate in (1234.5, 2.5, 0.5, 0.02)] == ["1,234/s", "2.5/s", "0.5/s", "50 s each"]
 
 
 def test_bars_on_a_terminal():

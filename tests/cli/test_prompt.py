@@ -43,6 +43,14 @@ def test_what_was_left_out_is_told(gtr, fake, folder):
     assert "left out: " in err and " of 3 tables" in err and " rows of the others" in err
 
 
+def test_knobs_of_the_search_can_be_set(gtr, fake, folder):
+    status, _, _ = gtr("prompt", folder, "Who?", "--preset", "paper", "--set", "damping=0.25")
+    ((_, _, config),) = fake.asked
+    assert (status, config.damping, config.transfer) == (0, 0.25, "dense")
+    status, _, err = gtr("prompt", folder, "Who?", "--set", "damping=2")
+    assert status == 2 and "damping" in err
+
+
 def test_json_has_one_object_a_question(gtr, fake, folder, tmp_path):
     path = tmp_path / "q.jsonl"
     path.write_text('{"query": "Who?", "query_id": "a"}\n{"query": "Where?"}\n')

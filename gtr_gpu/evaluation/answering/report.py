@@ -68,7 +68,8 @@ question. A question that failed counts as wrong; the same command asks it again
 
 What became of each question stands in `{FOLDER_NAME}/`, all that the models said in `{FOLDER_NAME}/{JOURNALS_NAME}/`.
 
-A sample of fewer than {LEAST_SAMPLE} questions shows that things work, and tells variants apart too badly."""
+`~N` marks a sample of N questions. One of fewer than {LEAST_SAMPLE} shows that things work, and is too small to tell
+variants apart."""
 
 
 def _title(group: Group) -> str:
