@@ -36,6 +36,7 @@ class Endpoint:
 
     Attributes:
         name: The model's name at the server.
+        base_url: Where the server is; answers of another one are not taken up.
         tokens: Counts the tokens of prompts.
         window: The most tokens of prompt and completion together, or None where the server doesn't tell.
 
@@ -64,6 +65,7 @@ class Endpoint:
     ) -> None:
         _check(timeout, retries, concurrency)
         self._address = address
+        self.base_url = address.url
         self._timeout = timeout
         self._retries = retries
         self._concurrency = concurrency

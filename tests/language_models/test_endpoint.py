@@ -32,6 +32,10 @@ def endpoint(server, model="tiny", **options):
     return Endpoint(Address(server.url), model, **{"timeout": 5, "retries": 1} | options)
 
 
+def test_a_model_tells_where_its_server_is(server):
+    assert endpoint(server).base_url == server.url
+
+
 def test_completions_have_text_usage_and_reason(server):
     server.script = [answer("Paris", "length")]
     ((number, done),) = endpoint(server).complete(["Where?"], 12)
