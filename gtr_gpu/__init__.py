@@ -3,8 +3,9 @@
 The public names are loaded when they are first used, so that `import gtr_gpu` is quick.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from gtr_gpu.lazy import lazy_names
 
 if TYPE_CHECKING:
     from gtr_gpu.answers import Answered, Unanswered, ask, parse_answer
@@ -33,26 +34,22 @@ __all__ = [
     "read_sources",
 ]
 
-_HOMES = {
-    "Answered": "answers",
-    "ChangeReport": "changes",
-    "Config": "config",
-    "Edge": "results",
-    "GTRError": "errors",
-    "GTRIndex": "index",
-    "ReadReport": "tables",
-    "SearchResult": "results",
-    "Table": "tables",
-    "Unanswered": "answers",
-    "ask": "answers",
-    "open_model": "language_models",
-    "parse_answer": "answers",
-    "read_sources": "tables",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Imports a public name from the module that has it."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Answered": "answers",
+        "ChangeReport": "changes",
+        "Config": "config",
+        "Edge": "results",
+        "GTRError": "errors",
+        "GTRIndex": "index",
+        "ReadReport": "tables",
+        "SearchResult": "results",
+        "Table": "tables",
+        "Unanswered": "answers",
+        "ask": "answers",
+        "open_model": "language_models",
+        "parse_answer": "answers",
+        "read_sources": "tables",
+    },
+)

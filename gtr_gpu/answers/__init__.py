@@ -3,8 +3,9 @@
 The public names are loaded when they are first used, so that records are at hand without torch.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from gtr_gpu.lazy import lazy_names
 
 if TYPE_CHECKING:
     from gtr_gpu.answers.answer import Answer, CitedCell
@@ -15,19 +16,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Answered", "CitedCell", "Journal", "Unanswered", "ask", "parse_answer"]
 
-_HOMES = {
-    "Answer": "answer",
-    "Answered": "record",
-    "CitedCell": "answer",
-    "Journal": "journal",
-    "Unanswered": "record",
-    "ask": "asking",
-    "parse_answer": "parse",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Imports a public name from the module that has it."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Answer": "answer",
+        "Answered": "record",
+        "CitedCell": "answer",
+        "Journal": "journal",
+        "Unanswered": "record",
+        "ask": "asking",
+        "parse_answer": "parse",
+    },
+)

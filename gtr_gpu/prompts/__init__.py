@@ -3,8 +3,9 @@
 The public names are loaded when they are first used, so that settings are at hand without torch.
 """
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from gtr_gpu.lazy import lazy_names
 
 if TYPE_CHECKING:
     from gtr_gpu.prompts.build import build_prompt
@@ -25,21 +26,17 @@ __all__ = [
     "read_examples",
 ]
 
-_HOMES = {
-    "Example": "settings",
-    "Prompt": "prompt",
-    "PromptRelation": "prompt",
-    "PromptSettings": "settings",
-    "PromptTable": "prompt",
-    "build_prompt": "build",
-    "packaged_examples": "examples",
-    "prompt_relations": "relations",
-    "read_examples": "examples",
-}
-
-
-def __getattr__(name: str) -> object:
-    """Imports a public name from the module that has it."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "Example": "settings",
+        "Prompt": "prompt",
+        "PromptRelation": "prompt",
+        "PromptSettings": "settings",
+        "PromptTable": "prompt",
+        "build_prompt": "build",
+        "packaged_examples": "examples",
+        "prompt_relations": "relations",
+        "read_examples": "examples",
+    },
+)

@@ -1,10 +1,13 @@
-"""Tables: what they are, how they are read, and how a corpus of them is kept."""
+"""Tables: what they are, how they are read, and how a corpus of them is kept.
+
+The other public names are loaded when they are first used, so that a mere `Table` does not load Arrow.
+"""
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import TYPE_CHECKING
 
+from gtr_gpu.lazy import lazy_names
 from gtr_gpu.tables.table import Table
 
 if TYPE_CHECKING:
@@ -14,11 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadReport", "Table", "TableStore", "TableWriter", "read_sources"]
 
-_HOMES = {"ReadReport": "report", "TableStore": "store", "TableWriter": "store", "read_sources": "sources"}
-
-
-def __getattr__(name: str) -> object:
-    """Imports a public name when it is first used, so that a mere `Table` does not load Arrow."""
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__ = lazy_names(
+    __name__,
+    {"ReadReport": "report", "TableStore": "store", "TableWriter": "store", "read_sources": "sources"},
+)
