@@ -38,17 +38,8 @@ _REASONS_SHOWN = 10
 
 def run(
     folder: common.IndexDir,
-    questions: Annotated[
-        list[str] | None, typer.Argument(metavar="QUESTION...", help="Questions, each in quotes.", show_default=False)
-    ] = None,
-    queries: Annotated[
-        Path | None,
-        typer.Option(
-            "--queries",
-            metavar="FILE",
-            help="JSON lines with `query` and, by choice, `query_id`; plain, .gz or .zst, or - for stdin.",
-        ),
-    ] = None,
+    questions: common.Questions = None,
+    queries: common.QueriesFile = None,
     out: Annotated[
         Path | None,
         typer.Option(

@@ -28,6 +28,17 @@ Device = Literal["auto", "cpu", "cuda"]
 Precision = Literal["auto", "float32", "bfloat16"]
 
 IndexDir = Annotated[Path, typer.Argument(metavar="DIR", help="The folder of an index.", show_default=False)]
+Questions = Annotated[
+    list[str] | None, typer.Argument(metavar="QUESTION...", help="Questions, each in quotes.", show_default=False)
+]
+QueriesFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--queries",
+        metavar="FILE",
+        help="JSON lines with `query` and, by choice, `query_id`; plain, .gz or .zst, or - for stdin.",
+    ),
+]
 Sources = Annotated[
     list[str],
     typer.Argument(

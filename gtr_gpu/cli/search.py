@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,17 +24,8 @@ BATCH = 512
 
 def run(
     folder: common.IndexDir,
-    questions: Annotated[
-        list[str] | None, typer.Argument(metavar="QUESTION...", help="Questions, each in quotes.", show_default=False)
-    ] = None,
-    queries: Annotated[
-        Path | None,
-        typer.Option(
-            "--queries",
-            metavar="FILE",
-            help="JSON lines with `query` and, by choice, `query_id`; plain, .gz or .zst, or - for stdin.",
-        ),
-    ] = None,
+    questions: common.Questions = None,
+    queries: common.QueriesFile = None,
     k: Annotated[int, typer.Option("-k", metavar="K", help="Tables for each question.")] = 10,
     preset: common.SearchPreset = None,
     assignments: common.Assignments = None,

@@ -118,15 +118,9 @@ def run(
             no such questions, or an encoder that can't be had.
     """
     progress = progress or Silent()
-    paths = tasks_in(folder)
-    check_apart([folder, *filter(None, map(benchmark_of, paths))], {"results": out, "encodings": encodings or out})
-    with progress.stage("Comparing files with their checksums"):
-        verify_tasks(paths)
+    paths, resources = prepare(folder, out, encoder, device, progress, encodings)
     results = Results(out)
     done = {record["key"]: record for record in results.records()}
-    work = out / "work"
-    shared = Encodings(encodings or work / "encodings", encoder, device, progress=progress)
-    resources = Resources(shared, work / "indexes", progress)
     for path in paths:
         with progress.stage(f"Reading {path}"):
             task = read_task(path)
@@ -143,16 +137,33 @@ def run(
             gc.collect()
 
 
-def check_apart(benchmarks: Sequence[Path], places: Mapping[str, Path]) -> None:
-    """Refuses to write into what is measured.
+def prepare(
+    folder: Path, out: Path, encoder: str | None, device: str, progress: Progress, encodings: Path | None
+) -> tuple[list[Path], Resources]:
+    """The tasks of a benchmark, whose files are as they were built, and what runs on them share.
 
     Args:
-        benchmarks: The folders that are measured.
-        places: What is written, and where to.
+        folder: A benchmark, or one task.
+        out: The folder of results.
+        encoder: A Hugging Face encoder by name or folder; that of the default preset where it is None.
+        device: `auto`, `cpu` or `cuda`.
+        progress: Where to report.
+        encodings: A folder of encodings; None takes one in the folder of results.
 
     Raises:
-        GTRError: One of the places lies in one of the folders.
+        GTRError: No task, a file that is not as it was built, or a folder to write to inside the benchmark.
     """
+    paths = tasks_in(folder)
+    _check_apart([folder, *filter(None, map(benchmark_of, paths))], {"results": out, "encodings": encodings or out})
+    with progress.stage("Comparing files with their checksums"):
+        verify_tasks(paths)
+    work = out / "work"
+    shared = Encodings(encodings or work / "encodings", encoder, device, progress=progress)
+    return paths, Resources(shared, work / "indexes", progress)
+
+
+def _check_apart(benchmarks: Sequence[Path], places: Mapping[str, Path]) -> None:
+    """Refuses to write into what is measured."""
     for what, place in places.items():
         for folder in benchmarks:
             if place.resolve().is_relative_to(folder.resolve()):

@@ -22,14 +22,12 @@ from gtr_gpu.evaluation.answering.retrieval import Found, Retriever
 from gtr_gpu.evaluation.answering.runs import JOURNALS_NAME, Outcome, Run, Runs
 from gtr_gpu.evaluation.code import code_fingerprint
 from gtr_gpu.evaluation.corpus import Corpus, ask, blind
-from gtr_gpu.evaluation.encodings import Encodings
 from gtr_gpu.evaluation.methods.method import Resources
 from gtr_gpu.evaluation.metrics import acc_at_k, recall_at_k
 from gtr_gpu.evaluation.results import Record, key_of
-from gtr_gpu.evaluation.runner import check_apart
+from gtr_gpu.evaluation.runner import prepare
 from gtr_gpu.language_models.model import LanguageModel
-from gtr_gpu.multitableqa.manifest import benchmark_of, verify_tasks
-from gtr_gpu.multitableqa.task import Task, read_task, tasks_in
+from gtr_gpu.multitableqa.task import Task, read_task
 from gtr_gpu.progress import Progress, Silent
 from gtr_gpu.prompts.settings import PromptSettings
 
@@ -70,13 +68,7 @@ def answer(
     """
     progress = progress or Silent()
     plan = replace(plan, prompt=within_window(plan.prompt, model, plan.max_new_tokens, logger.warning))
-    paths = tasks_in(folder)
-    check_apart([folder, *filter(None, map(benchmark_of, paths))], {"results": out, "encodings": encodings or out})
-    with progress.stage("Comparing files with their checksums"):
-        verify_tasks(paths)
-    work = out / "work"
-    shared = Encodings(encodings or work / "encodings", encoder, device, progress=progress)
-    resources = Resources(shared, work / "indexes", progress)
+    paths, resources = prepare(folder, out, encoder, device, progress, encodings)
     for path in paths:
         yield from _answer_task(path, out, plan, model, resources)
         gc.collect()
